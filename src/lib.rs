@@ -1,0 +1,1 @@
+//! `leaf`: threads beside a coding agent's session.

@@ -1,0 +1,2 @@
+//! The `leaf` binary: argv to command.
+fn main() {}
