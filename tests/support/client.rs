@@ -1,0 +1,421 @@
+//! The real Claude Code in a home of its own, talking to the scripted model: print runs and terminals.
+//!
+//! `.ci/run client` installs it. Nothing of the caller's environment but `PATH` reaches it, and whatever
+//! was started is gone when a [`Client`] is dropped: tests may run below an agent and must not meet it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::model::{Model, Reply, Request};
+
+/// The longest that anything in these tests may take; a healthy run needs a few seconds.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+const VERSION: &str = include_str!("../../.ci/claude-code-version");
+const LEAF: &str = env!("CARGO_BIN_EXE_leaf");
+const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
+
+/// A home, a project, the plugin, and the model that the client talks to.
+pub struct Client {
+    dir: TempDir,
+    /// The model behind it.
+    pub model: Model,
+    program: PathBuf,
+    settled: bool,
+}
+
+/// How a command came out.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The exit code; -1 for a signal.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl From<Output> for Outcome {
+    fn from(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Client {
+    /// A client past its onboarding, with a trusted project, whose model says what `script` says.
+    ///
+    /// Panics where the client is not installed: a story that could not be seen is not passed.
+    pub fn new(script: impl FnMut(&Request) -> Reply + Send + 'static) -> Self {
+        let program = program();
+        assert!(
+            program.exists(),
+            "the real client is not at {}: run `bash .ci/run client` first",
+            program.display()
+        );
+        let dir = tempfile::Builder::new()
+            .prefix("leaf-real-")
+            .tempdir()
+            .expect("a directory");
+        let client = Self {
+            dir,
+            model: Model::start(script),
+            program,
+            settled: false,
+        };
+        for name in ["home", "project/sub", "plugin/bin", "tmp"] {
+            fs::create_dir_all(client.path(name)).expect("a directory");
+        }
+        let home = json!({
+            "hasCompletedOnboarding": true, "theme": "dark",
+            "customApiKeyResponses": {"approved": ["scripted"], "rejected": []},
+            "projects": {client.path("project").to_str().expect("UTF-8"):
+                {"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true}},
+        });
+        fs::write(client.path("home/.claude.json"), home.to_string()).expect("a home");
+        let plugin = client.path("plugin");
+        for part in ["hooks.json", ".claude-plugin", "skills"] {
+            copy(&Path::new(REPOSITORY).join(part), &plugin.join(part));
+        }
+        symlink(LEAF, plugin.join("bin/leaf")).expect("a link to the binary");
+        client
+    }
+
+    /// A path in the client's own directory: `home`, `project`, `plugin` and what lies in them.
+    pub fn path(&self, name: &str) -> PathBuf {
+        // The client keeps trust by the resolved path.
+        let root = self.dir.path().canonicalize();
+        root.expect("the directory is there").join(name)
+    }
+
+    /// A run without a terminal, with the plugin loaded.
+    pub fn print(&self, prompt: &str, args: &[&str]) -> Run<'_> {
+        let plugin = self.path("plugin");
+        let plugin = plugin.to_str().expect("UTF-8");
+        self.print_plain(prompt, &[&["--plugin-dir", plugin], args].concat())
+    }
+
+    /// A run without a terminal, with those plugins that are installed.
+    pub fn print_plain(&self, prompt: &str, args: &[&str]) -> Run<'_> {
+        let mut command = self.command(&self.program, "project");
+        command
+            .arg("-p")
+            .arg(prompt)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Run {
+            child: Some(command.spawn().expect("the client starts")),
+            client: self,
+        }
+    }
+
+    /// `leaf` as a person runs it: in the project, outside of any client.
+    pub fn person(&self, args: &[&str]) -> Outcome {
+        self.person_in("project", args)
+    }
+
+    /// The same, in another directory of ours.
+    pub fn person_in(&self, dir: &str, args: &[&str]) -> Outcome {
+        let mut command = self.command(LEAF, dir);
+        let output = command.args(args).stdin(Stdio::null()).output();
+        output.expect("leaf starts").into()
+    }
+
+    /// The JSON that a person's command prints. Panics with what it said where it fails.
+    pub fn json(&self, args: &[&str]) -> Value {
+        let outcome = self.person(&[args, &["--json"]].concat());
+        assert_eq!(outcome.code, 0, "leaf {args:?}: {}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout)
+            .unwrap_or_else(|error| panic!("leaf {args:?}: {error}: {outcome:?}"))
+    }
+
+    /// A command in this client's environment: an empty one but for `PATH` and what keeps it offline.
+    pub fn command(&self, program: impl AsRef<OsStr>, dir: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.path(dir))
+            .env_clear()
+            .envs(self.environment());
+        command
+    }
+
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let text = |path: PathBuf| path.to_str().expect("UTF-8").to_owned();
+        let beside = |program: &Path| text(program.parent().expect("a directory").to_owned());
+        let path = std::env::var("PATH").expect("PATH is set");
+        vec![
+            (
+                "PATH",
+                format!(
+                    "{}:{}:{path}",
+                    beside(Path::new(LEAF)),
+                    beside(&self.program)
+                ),
+            ),
+            ("HOME", text(self.path("home"))),
+            ("TMPDIR", text(self.path("tmp"))),
+            ("CLAUDE_CODE_TMPDIR", text(self.path("tmp"))),
+            ("LANG", "C.UTF-8".to_owned()),
+            ("TERM", "xterm-256color".to_owned()),
+            ("ANTHROPIC_BASE_URL", self.model.url()),
+            ("ANTHROPIC_API_KEY", "scripted".to_owned()),
+            ("DISABLE_AUTOUPDATER", "1".to_owned()),
+            ("DISABLE_TELEMETRY", "1".to_owned()),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+        ]
+    }
+
+    /// A terminal session with the plugin loaded, ready for its first prompt.
+    pub fn open(&self, args: &[&str]) -> Terminal<'_> {
+        let socket = self.path("tmux");
+        let mut command = self.command("tmux", "project");
+        command
+            .arg("-S")
+            .arg(&socket)
+            // The caller's own configuration has no part in this.
+            .args([
+                "-f",
+                "/dev/null",
+                "new-session",
+                "-d",
+                "-x",
+                "170",
+                "-y",
+                "55",
+                "--",
+            ])
+            .arg(&self.program)
+            .args(["--permission-mode", "default", "--plugin-dir"])
+            .arg(self.path("plugin"))
+            .args(args);
+        let outcome: Outcome = command.output().expect("tmux starts").into();
+        assert_eq!(outcome.code, 0, "tmux: {outcome:?}");
+        let terminal = Terminal {
+            client: self,
+            socket,
+        };
+        terminal.wait("the prompt", |screen| {
+            screen.contains('❯') && screen.contains("manual mode")
+        });
+        terminal
+    }
+
+    /// The live processes that this client or its commands left, as (pid, command line).
+    pub fn processes(&self) -> Vec<(i32, String)> {
+        let mark = format!("HOME={}", self.path("home").display());
+        let entries = fs::read_dir("/proc").expect("/proc").flatten();
+        entries
+            .filter_map(|entry| {
+                let pid = entry.file_name().to_str()?.parse().ok()?;
+                let environment = fs::read(entry.path().join("environ")).ok()?;
+                let ours = environment
+                    .split(|byte| *byte == 0)
+                    .any(|pair| pair == mark.as_bytes());
+                let line = fs::read(entry.path().join("cmdline")).ok()?;
+                let line = String::from_utf8_lossy(&line).replace('\0', " ");
+                // A zombie has no command line any more.
+                (ours && !line.is_empty()).then_some((pid, line))
+            })
+            .collect()
+    }
+
+    /// The parked `leaf watch` processes.
+    pub fn watches(&self) -> Vec<i32> {
+        let all = self.processes().into_iter();
+        all.filter(|(_, line)| line.contains("leaf watch"))
+            .map(|(pid, _)| pid)
+            .collect()
+    }
+
+    /// The client's own process.
+    pub fn pid(&self) -> i32 {
+        let all = self.processes().into_iter();
+        let mut own =
+            all.filter(|(_, line)| line.contains("--plugin-dir") && !line.starts_with("tmux"));
+        own.next().expect("the client runs").0
+    }
+
+    /// The end of a story: nothing may run on by itself.
+    pub fn settle(mut self) {
+        until("every process has left", LIMIT, || {
+            self.processes().is_empty().then_some(())
+        })
+        .unwrap_or_else(|late| panic!("{late}; still there: {:?}", self.processes()));
+        self.settled = true;
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        for (pid, _) in self.processes() {
+            if let Some(pid) = Pid::from_raw(pid) {
+                // It may have left by itself meanwhile.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        if self.settled {
+            return;
+        }
+        // What a person would look at first after a failure.
+        let mut out = std::io::stderr().lock();
+        for request in self.model.requests() {
+            drop(writeln!(
+                out,
+                "request {}: {} {:?}",
+                request.n,
+                request.text(),
+                request.results()
+            ));
+        }
+        let errors = fs::read_to_string(self.path("home/.local/state/leaf/errors.log"));
+        drop(writeln!(out, "errors.log: {}", errors.unwrap_or_default()));
+    }
+}
+
+/// A run without a terminal.
+pub struct Run<'a> {
+    child: Option<Child>,
+    client: &'a Client,
+}
+
+impl Run<'_> {
+    /// How it ended. Panics when it hangs.
+    pub fn end(mut self) -> Outcome {
+        let mut child = self.child.take().expect("a run ends once");
+        let ended = until("the run has ended", LIMIT, || {
+            child.try_wait().expect("a child")
+        });
+        if let Err(late) = ended {
+            let processes = self.client.processes();
+            drop(child.kill());
+            let outcome = child.wait_with_output().map(Outcome::from);
+            panic!("{late}: {outcome:?}; ran: {processes:?}");
+        }
+        child.wait_with_output().expect("its output").into()
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// A terminal with the client in it.
+pub struct Terminal<'a> {
+    client: &'a Client,
+    socket: PathBuf,
+}
+
+impl Terminal<'_> {
+    /// Types a line as a person does, and sends it.
+    pub fn say(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        // An Enter in the same breath would be taken for a pasted line break.
+        self.wait("what was typed", |screen| screen.contains(line));
+        std::thread::sleep(Duration::from_millis(300));
+        self.tmux(&["send-keys", "Enter"]);
+    }
+
+    /// What it shows.
+    pub fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    /// Waits until the screen shows it. Panics with the screen after [`LIMIT`].
+    pub fn wait(&self, what: &str, shown: impl Fn(&str) -> bool) {
+        if let Err(late) = until(what, LIMIT, || shown(&self.screen()).then_some(())) {
+            panic!("{late}; the screen:\n{}", self.screen());
+        }
+    }
+
+    /// Leaves as a person does.
+    pub fn exit(self) {
+        self.say("/exit");
+        let gone = || {
+            self.client
+                .processes()
+                .iter()
+                .all(|(_, line)| !line.contains("--plugin-dir"))
+        };
+        until("the client has left", LIMIT, || gone().then_some(()))
+            .unwrap_or_else(|late| panic!("{late}"));
+    }
+
+    fn tmux(&self, args: &[&str]) -> String {
+        let mut command = self.client.command("tmux", "project");
+        let output = command.arg("-S").arg(&self.socket).args(args).output();
+        let outcome: Outcome = output.expect("tmux starts").into();
+        outcome.stdout
+    }
+}
+
+impl Drop for Terminal<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the screen:\n{}", self.screen());
+        }
+        self.tmux(&["kill-server"]);
+    }
+}
+
+/// Looks again and again until there is something, at most for `limit`; else says what did not come.
+pub fn until<T>(
+    what: &str,
+    limit: Duration,
+    mut look: impl FnMut() -> Option<T>,
+) -> Result<T, String> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(found) = look() {
+            return Ok(found);
+        }
+        if Instant::now() >= deadline {
+            return Err(format!("not within {} s: {what}", limit.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The installed client's program, where `.ci/run` puts it.
+fn program() -> PathBuf {
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    let cache = set("LEAF_CI_CACHE")
+        .or_else(|| Some(set("XDG_CACHE_HOME")?.join("leaf-ci")))
+        .or_else(|| Some(set("HOME")?.join(".cache/leaf-ci")))
+        .expect("LEAF_CI_CACHE, XDG_CACHE_HOME or HOME is set");
+    let version = VERSION.trim();
+    cache.join(format!("claude-code-{version}/node_modules/.bin/claude"))
+}
+
+fn copy(from: &Path, to: &Path) {
+    if !from.is_dir() {
+        fs::copy(from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+        return;
+    }
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory").flatten() {
+        copy(&entry.path(), &to.join(entry.file_name()));
+    }
+}
