@@ -109,3 +109,12 @@ fn handed(client: &Client, text: &str) -> usize {
         .filter(|request| request.text().contains(text))
         .count()
 }
+
+/// Every page's log, as it lies on disk.
+fn logs(client: &Client) -> String {
+    let pages = fs::read_dir(client.path("home/.local/state/leaf/pages"));
+    let pages = pages.into_iter().flatten().flatten();
+    pages
+        .map(|page| fs::read_to_string(page.path().join("log.jsonl")).unwrap_or_default())
+        .collect()
+}

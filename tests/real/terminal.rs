@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::client::{Client, until};
 use crate::model::Reply;
 use crate::{
-    ALLOWED, LIMIT, assert_answered, delivered, diligent, go_on, handed, page, thread,
+    ALLOWED, LIMIT, assert_answered, delivered, diligent, go_on, handed, logs, page, thread,
     until_answered, until_busy, write,
 };
 
@@ -315,6 +315,26 @@ fn r042_a_turn_that_dies_of_an_api_error_has_ended() {
     let message = write(&client, "Are you well?", SESSION);
     until_answered(&client, &message);
     assert_answered(&client, &message, "Recovered.");
+    terminal.exit();
+    client.settle();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r071_the_clients_own_prompt_is_no_way_to_write() {
+    let client = Client::new(diligent("unused"));
+    let terminal = client.open(&session());
+    terminal.say("!leaf thread new forged; echo status $?");
+    terminal.wait("the refusal", |screen| screen.contains("status 1"));
+    let shown = terminal.screen();
+    assert!(
+        shown.contains("leaf:") || shown.matches("leaf").count() > 1,
+        "it says why: {shown}"
+    );
+    assert_eq!(logs(&client), "", "nothing was written");
+    terminal.wait("the end of the turn", |screen| {
+        screen.contains("that is all")
+    });
     terminal.exit();
     client.settle();
 }

@@ -329,7 +329,10 @@ impl Terminal<'_> {
     pub fn say(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
         // An Enter in the same breath would be taken for a pasted line break.
-        self.wait("what was typed", |screen| screen.contains(line));
+        let bare = |text: &str| text.split_whitespace().collect::<String>();
+        self.wait("what was typed", |screen| {
+            bare(screen).contains(&bare(line))
+        });
         std::thread::sleep(Duration::from_millis(300));
         self.tmux(&["send-keys", "Enter"]);
     }
