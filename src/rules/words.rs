@@ -1,0 +1,717 @@
+//! Reading a shell command line: does it run `leaf`, where, and as what (R67, R69, R70, R72).
+//!
+//! Three questions over one reading of the line ([`lexer`]): [`may_name_leaf`] before anything is allocated, [`plumbing`] for
+//! every agent, [`judge`] for known ones. They look at the same words and differ in what doubt means: `plumbing` passes it,
+//! `judge` denies it. Nothing here does I/O, and nothing is ever run or expanded.
+
+mod commands;
+mod lexer;
+
+use commands::{
+    Class, EVALUATES, KEEPS, Program, READERS, Run, TOOLS, base, class, only_xargs, option_says, program, quotes_by_slashes,
+    reads_program, runs,
+};
+use lexer::{Assign, Command, Piece, Script, Word, unescape};
+
+/// Texts within texts (`bash -c "bash -c '…'"`) are read this deep; what lies deeper is in doubt.
+const DEEPEST_TEXT: usize = 6;
+
+/// Which shell the client gives the line to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shell {
+    /// The Bash and Monitor tools: bash, zsh, dash or any that reads like them.
+    Posix,
+    /// The PowerShell tool.
+    PowerShell,
+}
+
+/// What R69 makes of a known agent's line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// No reading of it runs `leaf`.
+    Passes,
+    /// It runs `leaf` once, as its one leading command (R67).
+    Mark {
+        /// Byte offset directly after the word `leaf`: there ` --agent-id <id>` goes in.
+        insert_at: usize,
+    },
+    /// It may run `leaf` otherwise.
+    Denied(Reason),
+}
+
+/// Why R69 denies: what the denial's first sentence names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// `leaf` runs, but not as the one leading command: after another, in a group or loop, behind an assignment, twice.
+    NotLeading,
+    /// `leaf` runs inside `$(…)`, backticks or `<(…)`.
+    Substituted,
+    /// `leaf` is named by a path.
+    ByPath,
+    /// The word is written with quotes, backslashes or escapes, or in other case.
+    Spelled,
+    /// `leaf` runs behind a command that runs its arguments.
+    Wrapped,
+    /// The word stands in a text, or a heredoc, that a shell or an interpreter may run.
+    Interpreted,
+    /// The leading command has an unquoted heredoc with the word in it, or a second one.
+    Heredoc,
+    /// A variable, glob, brace, substitution or encoding could spell it.
+    Uncertain,
+    /// PowerShell, and the word is in the line.
+    PowerShell,
+}
+
+/// What no agent may run (R70); each carries the verb as it is documented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forbidden {
+    /// `--agent-id`, which only the hook writes.
+    AgentId,
+    /// A command for hooks and the module alone: `hook`, `watch`, `follow`, `turn`, `fork line`, `fork started`, `fork ended`.
+    Plumbing(&'static str),
+    /// A verb of the user's: `thread new`, `thread say`, `thread withdraw`, `trust`.
+    User(&'static str),
+}
+
+impl Forbidden {
+    /// The verb, as a denial names it.
+    #[must_use]
+    pub fn verb(self) -> &'static str {
+        match self {
+            Forbidden::AgentId => "--agent-id",
+            Forbidden::Plumbing(verb) | Forbidden::User(verb) => verb,
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// The prefilter
+
+/// Whether the line can name `leaf` at all: the gate of every shell call, without allocation.
+///
+/// False only where no reading of the line names it: its letters don't stand together even with quotes, backslashes and
+/// continuations taken away, and it has nothing that could spell them otherwise. True says little: most lines with a `$` or
+/// a glob are true. PowerShell's ways to spell are not told apart: always true.
+#[must_use]
+pub fn may_name_leaf(command: &str, shell: Shell) -> bool {
+    shell == Shell::PowerShell || spells(command.as_bytes()) || has_tricks(command.as_bytes())
+}
+
+/// Whether the word `leaf` stands in the line, in any place and under any quoting (R72's "has the word"): as a word or at a
+/// path's end, not as part of a longer word.
+#[must_use]
+pub fn has_word(command: &str) -> bool {
+    spells_or_escapes(command.as_bytes()) && mentions(command)
+}
+
+/// The bytes that remain once quotes, backslashes, `+` and the blanks around it are taken away: `'le'+"af"` in any language.
+fn undone(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    let blank = |b: u8| b == b' ' || b == b'\t';
+    (0..text.len()).filter_map(move |i| match text[i] {
+        b'\'' | b'"' | b'\\' | b'+' => None,
+        b'\n' if i > 0 && text[i - 1] == b'\\' => None,
+        b'$' if matches!(text.get(i + 1), Some(b'\'' | b'"')) => None,
+        b if blank(b) => {
+            // Bounded, so that a line of blanks stays linear.
+            let before = text[i.saturating_sub(8)..i].iter().rev().find(|b| !blank(**b));
+            let after = text[i + 1..text.len().min(i + 9)].iter().find(|b| !blank(**b));
+            (before != Some(&b'+') && after != Some(&b'+')).then_some(b)
+        }
+        b => Some(b),
+    })
+}
+
+/// The letters stand together in any case: some file systems fold it.
+fn spells(text: &[u8]) -> bool {
+    let mut last = [0u8; 4];
+    undone(text).any(|b| {
+        last = [last[1], last[2], last[3], b.to_ascii_lowercase()];
+        last == *b"leaf"
+    })
+}
+
+/// `\x6c`, `\154`, `\u006c`: a text that some reader may decode.
+fn has_escapes(text: &[u8]) -> bool {
+    text.windows(2).any(|w| w[0] == b'\\' && matches!(w[1], b'0'..=b'7' | b'x' | b'u' | b'U' | b'N' | b'c'))
+}
+
+fn spells_or_escapes(text: &[u8]) -> bool {
+    spells(text) || has_escapes(text)
+}
+
+fn has_tricks(text: &[u8]) -> bool {
+    if has_escapes(text) || text.windows(2).any(|w| w == b"<(") || text.iter().any(|b| b"$`*?[{".contains(b)) {
+        return true;
+    }
+    // A pipe to what runs its input: the input may be decoded from anything.
+    text.contains(&b'|') && {
+        let mut word = Short::default();
+        undone(text).chain([b' ']).any(|b| word.ends_at(b) && word.reads_a_program())
+    }
+}
+
+/// A word of the line, kept as far as a name of [`commands::READERS`] is long.
+#[derive(Default)]
+struct Short {
+    bytes: [u8; 10],
+    len: usize,
+    ended: bool,
+}
+
+impl Short {
+    /// Takes the next byte; whether it ends a word.
+    fn ends_at(&mut self, b: u8) -> bool {
+        if std::mem::take(&mut self.ended) {
+            self.len = 0;
+        }
+        if b.is_ascii_alphanumeric() || b == b'_' || b == b'-' {
+            if let Some(place) = self.bytes.get_mut(self.len) {
+                *place = b;
+            }
+            self.len += 1;
+        } else {
+            self.ended = true;
+        }
+        self.ended
+    }
+
+    fn reads_a_program(&self) -> bool {
+        let Some(mut name) = self.bytes.get(..self.len) else { return false };
+        while let [rest @ .., b'0'..=b'9'] = name {
+            name = rest;
+        }
+        READERS.iter().any(|reader| reader.as_bytes() == name)
+    }
+}
+
+/// Whether `leaf` stands in a text as a word of its own, read as it is, with quotes undone, and with escapes decoded.
+fn mentions(text: &str) -> bool {
+    let text = text.as_bytes();
+    word_in(text.iter().copied())
+        || word_in(undone(text))
+        || text.contains(&b'\\') && {
+            let decoded = unescape_all(text);
+            word_in(undone(decoded.as_bytes()))
+        }
+}
+
+/// A NUL ends what one quote decodes to, not the rest of the text.
+fn unescape_all(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.split_inclusive("\\0").map(unescape).collect::<Vec<_>>().concat()
+}
+
+/// R69: not as part of a longer word or file name (`leaf-threads`, `leaf.rs`, `src/leaf/x`), nor of a variable's.
+fn word_in(text: impl Iterator<Item = u8>) -> bool {
+    let longer = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || b >= 0x80;
+    let mut text = text.peekable();
+    // The byte before the last four, then those.
+    let mut last = [b' '; 5];
+    while let Some(b) = text.next() {
+        last = [last[1], last[2], last[3], last[4], b.to_ascii_lowercase()];
+        if last[1..] == *b"leaf" && !longer(last[0]) && last[0] != b'.' && last[0] != b'$' {
+            match text.peek() {
+                Some(b'.') => {
+                    text.next();
+                    last = [last[1], last[2], last[3], last[4], b'.'];
+                    if !text.peek().is_some_and(|b| longer(*b)) {
+                        return true;
+                    }
+                }
+                Some(b'/') => {}
+                Some(b) if longer(*b) => {}
+                _ => return true,
+            }
+        }
+    }
+    false
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// The commands of a line
+
+/// The word, or a path that ends in it (R69).
+fn is_leaf(text: &str) -> bool {
+    text == "leaf" || text.ends_with("/leaf")
+}
+
+/// All simple commands of a script and of the substitutions in it, with whether one stands in a substitution.
+fn flatten<'a>(script: &'a Script, nested: bool, out: &mut Vec<(&'a Command, bool)>) {
+    for command in &script.commands {
+        out.push((command, nested));
+        for word in words_of(command) {
+            word.scripts.iter().for_each(|s| flatten(s, true, out));
+        }
+    }
+}
+
+fn words_of(command: &Command) -> impl Iterator<Item = &Word> {
+    let assigned = command.assigns.iter().filter_map(|a| a.value.as_ref());
+    let bodies = command.inputs.iter().filter_map(|i| i.body.get());
+    command.words.iter().chain(assigned).chain(&command.targets).chain(bodies)
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// R70
+
+/// R70: what no agent may run, where the line certainly runs it. Doubt passes.
+#[must_use]
+pub fn plumbing(command: &str, shell: Shell) -> Option<Forbidden> {
+    // Only `$'…'` decodes escapes here: most lines end at this gate, before anything is allocated.
+    let bytes = command.as_bytes();
+    match shell {
+        Shell::Posix if spells(bytes) || has_escapes(bytes) && bytes.windows(2).any(|w| w == b"$'") => plumbing_in(command, 0),
+        Shell::Posix => None,
+        Shell::PowerShell => power_shell_commands(command).iter().find_map(|words| {
+            let (name, args) = words.split_first()?;
+            let name = name.as_deref()?.rsplit(['/', '\\']).next()?;
+            (name == "leaf" || name.eq_ignore_ascii_case("leaf.exe"))
+                .then(|| forbidden(args.iter().map(Option::as_deref)))
+                .flatten()
+        }),
+    }
+}
+
+fn plumbing_in(text: &str, depth: usize) -> Option<Forbidden> {
+    let script = lexer::read(text);
+    let mut commands = Vec::new();
+    flatten(&script, false, &mut commands);
+    commands.iter().find_map(|(command, _)| {
+        runs(command).iter().find_map(|run| {
+            if run.asks || run.guessed {
+                return None;
+            }
+            let (name, args) = run.words.split_first()?;
+            if name.literal().is_some_and(is_leaf) {
+                return forbidden(args.iter().map(Word::literal));
+            }
+            if depth >= DEEPEST_TEXT {
+                return None;
+            }
+            match program(run)? {
+                Program::Text(words) => {
+                    let texts: Option<Vec<&str>> = words.iter().map(|w| w.literal()).collect();
+                    plumbing_in(&texts?.join(" "), depth + 1)
+                }
+                Program::Input => plumbing_in(command.inputs.last()?.body.get()?.literal()?, depth + 1),
+                Program::File => None,
+            }
+        })
+    })
+}
+
+/// What `leaf`'s arguments ask for, as far as they are literal. Its options for every command may stand before each noun and
+/// verb.
+fn forbidden<'a>(mut args: impl Iterator<Item = Option<&'a str>>) -> Option<Forbidden> {
+    let mut noun = "";
+    loop {
+        let word = args.next()??;
+        match (noun, word) {
+            (_, "--json") => {}
+            (_, "--page" | "--session") => {
+                args.next()?;
+            }
+            (_, w) if w.starts_with("--page=") || w.starts_with("--session=") => {}
+            (_, w) if w == "--agent-id" || w.starts_with("--agent-id=") => return Some(Forbidden::AgentId),
+            ("", "hook") => return Some(Forbidden::Plumbing("hook")),
+            ("", "watch") => return Some(Forbidden::Plumbing("watch")),
+            ("", "follow") => return Some(Forbidden::Plumbing("follow")),
+            ("", "turn") => return Some(Forbidden::Plumbing("turn")),
+            ("", "trust") => return Some(Forbidden::User("trust")),
+            ("", "thread") => noun = "thread",
+            ("", "fork") => noun = "fork",
+            ("thread", "new") => return Some(Forbidden::User("thread new")),
+            ("thread", "say") => return Some(Forbidden::User("thread say")),
+            ("thread", "withdraw") => return Some(Forbidden::User("thread withdraw")),
+            ("fork", "line") => return Some(Forbidden::Plumbing("fork line")),
+            ("fork", "started") => return Some(Forbidden::Plumbing("fork started")),
+            ("fork", "ended") => return Some(Forbidden::Plumbing("fork ended")),
+            _ => return None,
+        }
+    }
+}
+
+/// PowerShell's simple commands: their words, or none where one isn't literal. From a here-string on nothing is read.
+fn power_shell_commands(line: &str) -> Vec<Vec<Option<String>>> {
+    let mut commands: Vec<Vec<Option<String>>> = vec![Vec::new()];
+    let mut word: Option<Option<String>> = None;
+    let mut chars = line.chars().peekable();
+    let end = |word: &mut Option<Option<String>>, commands: &mut Vec<Vec<Option<String>>>| {
+        if let (Some(word), Some(command)) = (word.take(), commands.last_mut()) {
+            command.push(word);
+        }
+    };
+    while let Some(c) = chars.next() {
+        match c {
+            ' ' | '\t' => end(&mut word, &mut commands),
+            '#' if word.is_none() => while chars.next_if(|c| *c != '\n').is_some() {},
+            '\n' | '\r' | ';' | '|' | '&' | '{' | '}' | '(' | ')' => {
+                end(&mut word, &mut commands);
+                commands.push(Vec::new());
+            }
+            '@' if word.is_none() => break,
+            '\'' | '"' => {
+                let mut text = String::new();
+                let mut literal = true;
+                loop {
+                    match chars.next() {
+                        None => literal = false,
+                        Some(q) if q == c && chars.next_if_eq(&c).is_none() => {}
+                        Some(x) => {
+                            literal &= c == '\'' || !matches!(x, '$' | '`');
+                            text.push(x);
+                            continue;
+                        }
+                    }
+                    break;
+                }
+                let before = word.take().unwrap_or_else(|| Some(String::new()));
+                word = Some(before.filter(|_| literal).map(|b| b + &text));
+            }
+            '$' => word = Some(None),
+            '`' => {
+                let next = chars.next();
+                word = Some(match (word.take(), next) {
+                    (None, Some('\n')) => continue,
+                    (Some(w), Some('\n')) => w,
+                    (w, Some(x)) => w.unwrap_or_else(|| Some(String::new())).map(|mut w| {
+                        w.push(x);
+                        w
+                    }),
+                    (_, None) => None,
+                });
+            }
+            c => {
+                if let Some(text) = word.get_or_insert_with(|| Some(String::new())) {
+                    text.push(c);
+                }
+            }
+        }
+    }
+    end(&mut word, &mut commands);
+    commands
+}
+
+// ---------------------------------------------------------------------------------------------------------------------------
+// R69
+
+/// R69 (and R67's place for the mark): what a known agent's line may do. In doubt it denies.
+#[must_use]
+pub fn judge(command: &str, shell: Shell) -> Verdict {
+    match shell {
+        Shell::Posix => match Judge::of(command, &[], 0) {
+            Ok(Some(insert_at)) => Verdict::Mark { insert_at },
+            Ok(None) => Verdict::Passes,
+            Err(reason) => Verdict::Denied(reason),
+        },
+        Shell::PowerShell => {
+            let plain = command.replace('`', "");
+            let plain = plain.replace(".exe", "");
+            let lower = plain.to_ascii_lowercase();
+            if mentions(&plain) {
+                Verdict::Denied(Reason::PowerShell)
+            } else if spells(plain.as_bytes()) && lower.contains(['$', '(', '&'])
+                || ["iex", "invoke-expression", "-enc", "frombase64", "start-process", "& $", "&$", "& (", "&(", ". $", ". ("]
+                    .iter()
+                    .any(|trick| lower.contains(trick))
+            {
+                Verdict::Denied(Reason::Uncertain)
+            } else {
+                Verdict::Passes
+            }
+        }
+    }
+}
+
+/// A variable that the line gives: its text where one reading gives it.
+type Named = (String, Option<Vec<Part>>);
+
+/// A piece of a word once the line's own variables are put in.
+#[derive(Debug, Clone, PartialEq)]
+enum Part {
+    Text(String),
+    /// Something that the line itself makes.
+    Made,
+    /// A variable of the environment, which the line doesn't set.
+    Given,
+}
+
+/// How far a word can be the command `leaf`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    No,
+    /// It is nothing but what the environment gives.
+    Given,
+    /// The line gives a part of it.
+    Made,
+    /// It reads so.
+    Is,
+}
+
+struct Judge {
+    named: Vec<Named>,
+    /// The word is somewhere in the text.
+    said: bool,
+    pipes: bool,
+    depth: usize,
+}
+
+impl Judge {
+    /// The place of the mark, nothing to do, or why not. `outer` are the variables that a text inherits.
+    fn of(text: &str, outer: &[Named], depth: usize) -> Result<Option<usize>, Reason> {
+        if depth > DEEPEST_TEXT {
+            return Err(Reason::Uncertain);
+        }
+        let script = lexer::read(text);
+        let mut commands = Vec::new();
+        flatten(&script, false, &mut commands);
+        let mut judge = Judge { named: outer.to_vec(), said: mentions(text), pipes: script.pipes, depth };
+        judge.pipes |= commands.iter().any(|(c, _)| words_of(c).any(|w| w.scripts.iter().any(|s| s.pipes)));
+        judge.learn(&commands);
+        if script.broken && spells_or_escapes(text.as_bytes()) {
+            return Err(Reason::Uncertain);
+        }
+        let mut mark = None;
+        // A text with the word reaches a pipe, a file or a variable, and something may run what it finds there.
+        let (mut talks, mut runner) = (false, false);
+        for (command, nested) in &commands {
+            let mut own = 0;
+            for run in runs(command) {
+                if !judge.leads(command, &run, *nested)? {
+                    runner |= judge.other(command, &run)? == Class::Runner;
+                } else if depth > 0 {
+                    return Err(Reason::Interpreted);
+                } else {
+                    judge.heredocs(command)?;
+                    mark = Some(command.words[0].end);
+                    own = 1;
+                }
+            }
+            let name = command.words.first().and_then(Word::literal).map(base);
+            let keeps = name.is_none_or(|n| KEEPS.contains(&n)) || command.flows || script.diverts;
+            talks |= keeps && words_of(command).skip(own).any(|w| judge.says(w));
+        }
+        if talks && runner { Err(Reason::Interpreted) } else { Ok(mark) }
+    }
+
+    /// Collects the line's variables. One that is set twice, or by other means than `NAME=text`, can be anything.
+    fn learn(&mut self, commands: &[(&Command, bool)]) {
+        for (command, _) in commands {
+            let exported = command.words.iter().skip(1).filter_map(|w| match w.pieces.first() {
+                Some(Piece::Text(t)) => t.split_once('=').map(|(name, _)| (name.to_owned(), None)),
+                _ => None,
+            });
+            let read = command.words.iter().skip(1).filter_map(Word::literal).map(|t| (t.to_owned(), None));
+            let set = |a: &Assign| (a.name.clone(), a.value.as_ref().map(|w| self.parts(w)));
+            let all: Vec<Named> = command.assigns.iter().map(set).chain(exported).chain(read).collect();
+            for (name, value) in all {
+                match self.named.iter_mut().find(|(n, _)| *n == name) {
+                    Some((_, known)) => *known = None,
+                    None => self.named.push((name, value)),
+                }
+            }
+        }
+    }
+
+    fn parts(&self, word: &Word) -> Vec<Part> {
+        let mut out: Vec<Part> = Vec::new();
+        let mut put = |part: Part| match (out.last_mut(), part) {
+            (Some(Part::Text(have)), Part::Text(more)) => have.push_str(&more),
+            (_, part) => out.push(part),
+        };
+        for piece in &word.pieces {
+            match piece {
+                // `xargs` and `find` put their input there.
+                Piece::Text(t) if t.contains("{}") => put(Part::Made),
+                Piece::Text(t) => put(Part::Text(t.clone())),
+                Piece::Hole => put(Part::Made),
+                Piece::Var(name) => match self.named.iter().find(|(n, _)| n == name) {
+                    Some((_, Some(parts))) => parts.iter().cloned().for_each(&mut put),
+                    Some((_, None)) => put(Part::Made),
+                    None if name.starts_with(|c: char| c.is_ascii_digit()) => put(Part::Made),
+                    None if matches!(name.as_str(), "@" | "*" | "_") => put(Part::Made),
+                    None => put(Part::Given),
+                },
+            }
+        }
+        out
+    }
+
+    /// Whether the word's text, or what is put into it, mentions `leaf`.
+    fn says(&self, word: &Word) -> bool {
+        let text: String = self.parts(word).iter().map(|p| if let Part::Text(t) = p { t } else { "*" }).collect();
+        mentions(&text) || mentions(&word.aside) || word.scripts.iter().any(|script| {
+            let mut commands = Vec::new();
+            flatten(script, true, &mut commands);
+            commands.iter().any(|(c, _)| words_of(c).any(|w| self.says(w)))
+        })
+    }
+
+    /// How the word can be the command `leaf`: read from its end, as a path is.
+    fn fit(&self, word: &Word) -> Fit {
+        let parts = self.parts(word);
+        if let [Part::Text(text)] = parts.as_slice() {
+            let name = base(text);
+            // A variable's text splits into words; zsh looks `=leaf` up.
+            let first = text.split_ascii_whitespace().next().unwrap_or_default();
+            let split = word.literal().is_none() && base(first).eq_ignore_ascii_case("leaf");
+            let is = name.eq_ignore_ascii_case("leaf") || text.eq_ignore_ascii_case("=leaf") || split;
+            return if is { Fit::Is } else { Fit::No };
+        }
+        if let [Part::Text(text), _, ..] = parts.as_slice()
+            && (base(text).eq_ignore_ascii_case("leaf") || mentions(text))
+        {
+            return Fit::Made;
+        }
+        let mut rest = "fael".chars();
+        for part in parts.iter().rev() {
+            match part {
+                Part::Made => return Fit::Made,
+                Part::Given if rest.as_str() == "fael" => return if self.made_by_line(&parts) { Fit::Made } else { Fit::Given },
+                Part::Given => return Fit::Made,
+                Part::Text(text) => {
+                    for c in text.chars().rev() {
+                        match rest.next() {
+                            Some(letter) if c.eq_ignore_ascii_case(&letter) => {}
+                            None if c == '/' => return Fit::Is,
+                            _ => return Fit::No,
+                        }
+                    }
+                }
+            }
+        }
+        if rest.next().is_none() { Fit::Is } else { Fit::No }
+    }
+
+    fn made_by_line(&self, parts: &[Part]) -> bool {
+        self.said || parts.contains(&Part::Made)
+    }
+
+    /// Whether this is `leaf` as the one leading command (R67). Where `leaf` runs otherwise, or may, the reason.
+    fn leads(&self, command: &Command, run: &Run<'_>, nested: bool) -> Result<bool, Reason> {
+        if run.asks {
+            return Ok(false);
+        }
+        let Some(name) = run.words.first() else {
+            // `xargs env`: the command itself is input.
+            return if run.fed && run.wrapped && self.pipes && command.words.len() > 1 && !only_xargs(command) {
+                Err(Reason::Uncertain)
+            } else {
+                Ok(false)
+            };
+        };
+        let marked = run.mark.is_some_and(|mark| !mark.is_empty() && name.literal().is_some_and(|t| t.contains(mark)));
+        match self.fit(name) {
+            _ if marked => Err(Reason::Uncertain),
+            Fit::No => Ok(false),
+            Fit::Given if self.said || run.guessed => Err(Reason::Uncertain),
+            Fit::Given => Ok(false),
+            Fit::Made => Err(Reason::Uncertain),
+            Fit::Is if run.wrapped => Err(Reason::Wrapped),
+            Fit::Is => match name.literal() {
+                None => Err(Reason::Uncertain),
+                Some(text) if text.contains('/') || text.starts_with('=') => Err(Reason::ByPath),
+                Some(text) if text != "leaf" || name.end - name.start != "leaf".len() => Err(Reason::Spelled),
+                Some(_) if nested => Err(Reason::Substituted),
+                Some(_) if command.leading => Ok(true),
+                Some(_) => Err(Reason::NotLeading),
+            },
+        }
+    }
+
+    /// R69 lets one quoted heredoc of the leading command have the word.
+    fn heredocs(&self, command: &Command) -> Result<(), Reason> {
+        let mut seen = 0;
+        for input in command.inputs.iter().filter(|i| i.body.get().is_some_and(|body| self.says(body))) {
+            seen += 1;
+            if seen > 1 || input.heredoc && !input.quoted {
+                return Err(Reason::Heredoc);
+            }
+        }
+        Ok(())
+    }
+
+    /// A command that isn't `leaf`: its class, or why it may run `leaf` from what it is given.
+    fn other(&self, command: &Command, run: &Run<'_>) -> Result<Class, Reason> {
+        if let Some(program) = program(run) {
+            self.program(command, run, program)?;
+            return Ok(Class::Runner);
+        }
+        let name = run.words.first().and_then(Word::literal);
+        let class = match name {
+            _ if run.asks => Class::Data,
+            // Nothing runs but what was peeled: `env` alone, an assignment, `xargs` alone.
+            None if run.words.is_empty() && !run.guessed => Class::Data,
+            None => Class::Runner,
+            Some(name) if run.guessed && !name.is_empty() => Class::Runner,
+            Some(name) => class(name, run.words.get(1..).unwrap_or_default()),
+        };
+        if self.pipes && class == Class::Runner && reads_program(run) {
+            return Err(Reason::Uncertain);
+        }
+        // `a[$(leaf)]` as an array index, `PS4='$(leaf)'`: quoted here, expanded later.
+        let later = |w: &Word| w.literal().is_some_and(|t| t.contains(['$', '`'])) && self.says(w);
+        let set = || command.assigns.iter().filter_map(|a| a.value.as_ref());
+        // `PAGER=leaf git log`: a tool runs what some variables name, though not its arguments.
+        let before = &command.words[..command.words.len() - run.words.len().min(command.words.len())];
+        let tool = name.is_some_and(|n| TOOLS.iter().any(|(t, ..)| *t == base(n)));
+        let given = match class {
+            Class::Data if tool => set().chain(before).any(|w| self.says(w)),
+            Class::Data if name.is_some_and(|n| EVALUATES.contains(&n)) => command.words.iter().any(later),
+            Class::Data => false,
+            Class::Quiet if name.is_some_and(|n| KEEPS.contains(&n)) => command.words.iter().any(later),
+            Class::Quiet | Class::Runner => {
+                words_of(command).any(|w| self.says(w) || option_says(w) || self.partly(w) || quotes_by_slashes(name, w))
+            }
+        };
+        if given || set().any(later) { Err(Reason::Interpreted) } else { Ok(class) }
+    }
+
+    /// An argument that a variable of the line completes to `leaf`: `strace le$x`.
+    fn partly(&self, word: &Word) -> bool {
+        let spelt = matches!(word.pieces.last(), Some(Piece::Text(t)) if !t.is_empty());
+        spelt && word.literal().is_none() && matches!(self.fit(word), Fit::Made | Fit::Is)
+    }
+
+    fn program(&self, command: &Command, run: &Run<'_>, program: Program<'_>) -> Result<(), Reason> {
+        let read = |words: &[&Word]| {
+            let mut text = String::new();
+            for word in words {
+                for part in self.parts(word) {
+                    match part {
+                        Part::Text(t) => text.push_str(&t),
+                        // Inherited, it says nothing; a name that the text doesn't set either.
+                        Part::Given if !self.said => text.push_str("$LEAF_GIVEN"),
+                        Part::Given | Part::Made => return Err(Reason::Uncertain),
+                    }
+                }
+                text.push(' ');
+            }
+            match Judge::of(&text, &self.named, self.depth + 1) {
+                Ok(_) => Ok(()),
+                Err(Reason::Uncertain) => Err(Reason::Uncertain),
+                Err(_) => Err(Reason::Interpreted),
+            }
+        };
+        match &program {
+            Program::Text(words) if words.is_empty() && run.fed => return Err(Reason::Uncertain),
+            Program::Text(words) => read(words)?,
+            Program::Input if run.fed || self.pipes && command.inputs.is_empty() => return Err(Reason::Uncertain),
+            Program::Input | Program::File => {}
+        }
+        for input in &command.inputs {
+            if let Some(body) = input.body.get() {
+                read(&[body])?;
+            }
+        }
+        let told = matches!(&program, Program::Text(_));
+        let texts = run.words.iter().skip(1).filter(|w| !told || w.literal().is_none());
+        let handed = command.assigns.iter().filter_map(|a| a.value.as_ref());
+        // Positional arguments after the text: `sh -c '"$@"' sh leaf`.
+        let positional = if told { run.words.iter().skip(2).filter(|w| w.literal().is_some_and(is_leaf)).count() } else { 0 };
+        if positional > 0 || texts.chain(handed).chain(&command.targets).any(|w| self.says(w)) {
+            return Err(Reason::Interpreted);
+        }
+        Ok(())
+    }
+}

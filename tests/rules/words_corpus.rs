@@ -1,0 +1,413 @@
+//! R65, R67, R69, R70: the reading of command lines, held against what shells really do.
+//!
+//! Every line of `words_corpus.txt` is run by the machine's bash, and by dash where there is one, with a recording `leaf` first
+//! on PATH. What it recorded is the truth; the lists of exceptions in the corpus are exact, so that none of them goes stale.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use leaf_threads::rules::words::{Forbidden, Reason, Shell, Verdict, has_word, judge, may_name_leaf, plumbing};
+use proptest::prelude::*;
+
+const CORPUS: &str = include_str!("words_corpus.txt");
+
+/// Writes `run`, then each argument, all ended by NUL, in one write.
+const RECORDER: &str = "#!/bin/sh\n{ printf 'run\\0'; for a in \"$@\"; do printf 'arg%s\\0' \"$a\"; done; } >> \"$LOG_OF_LEAF\"\n";
+
+struct Case {
+    judge: &'static str,
+    plumbing: &'static str,
+    note: &'static str,
+    line: &'static str,
+}
+
+impl Case {
+    fn noted(&self, list: &str) -> bool {
+        self.note.starts_with(list)
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let blocks = CORPUS.split("\n%%\n").skip(1);
+    let cases: Vec<Case> = blocks
+        .map(|block| {
+            let (head, line) = block.split_once('\n').expect("a head and a line");
+            let (expected, note) = head.split_once(" | ").unwrap_or((head, ""));
+            let (judge, plumbing) = expected.split_once(' ').expect("two expectations");
+            Case { judge, plumbing, note, line: line.trim_end_matches('\n') }
+        })
+        .collect();
+    assert!(cases.len() >= 150, "the corpus lost its lines: {}", cases.len());
+    cases
+}
+
+/// A place to run lines in: HOME, with `bin/leaf` the recorder and a few files that lines look at.
+struct Place {
+    home: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let home = tempfile::tempdir().expect("a directory");
+        let place = Place { home };
+        place.script("bin/leaf", RECORDER);
+        fs::create_dir(place.at("work")).expect("the working directory");
+        place
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.home.path().join(path)
+    }
+
+    fn script(&self, path: &str, text: &str) {
+        let path = self.at(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("its directory");
+        fs::write(&path, text).expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
+    }
+
+    fn fill(&self) {
+        fs::remove_dir_all(self.at("work")).expect("an empty working directory");
+        self.script("work/run.sh", "#!/bin/sh\nleaf page state\n");
+        self.script("work/tree.sh", "#!/bin/sh\n$TREE page state\n");
+        self.script("work/count.sh", "#!/bin/sh\nwc -l \"$1\"\n");
+        for (path, text) in [
+            ("run.mk", "all:\n\tleaf page state\n"),
+            ("notes.md", "a leaf here\nuse leaf thread new\n"),
+            ("leaf.rs", "// leaf\n"),
+            ("src/leaf/mod.rs", "// mod\n"),
+        ] {
+            let path = self.at("work").join(path);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("its directory");
+            fs::write(path, text).expect("a file");
+        }
+    }
+
+    fn line(&self, line: &str) -> String {
+        line.replace("@BIN@", &self.at("bin").display().to_string())
+    }
+
+    /// The argument lists with which `leaf` ran.
+    fn run(&self, shell: &str, line: &str) -> Vec<Vec<String>> {
+        self.fill();
+        let log = self.at("log");
+        fs::write(&log, "").expect("an empty log");
+        let path = format!("{}:{}", self.at("bin").display(), std::env::var("PATH").unwrap_or_default());
+        // Waits for all that hold its output, so for what runs in the background too.
+        Command::new(shell)
+            .args(["-c", line])
+            .current_dir(self.at("work"))
+            .env_clear()
+            .env("PATH", path)
+            .env("HOME", self.home.path())
+            .env("LOG_OF_LEAF", &log)
+            .env("COMMAND_OF_ENV", "leaf")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_AUTHOR_NAME", "n")
+            .env("GIT_AUTHOR_EMAIL", "n@example.com")
+            .env("GIT_COMMITTER_NAME", "n")
+            .env("GIT_COMMITTER_EMAIL", "n@example.com")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .output()
+            .expect("the shell runs");
+        recorded(&log)
+    }
+}
+
+fn recorded(log: &Path) -> Vec<Vec<String>> {
+    let text = fs::read(log).expect("the log");
+    let mut runs: Vec<Vec<String>> = Vec::new();
+    for entry in String::from_utf8_lossy(&text).split_terminator('\0') {
+        match entry.strip_prefix("arg") {
+            Some(arg) => runs.last_mut().expect("a run before its arguments").push(arg.to_owned()),
+            None => runs.push(Vec::new()),
+        }
+    }
+    runs
+}
+
+fn has(shell: &str) -> bool {
+    Command::new(shell).args(["-c", "true"]).status().is_ok_and(|s| s.success())
+}
+
+fn said(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Passes => "pass",
+        Verdict::Mark { .. } => "mark",
+        Verdict::Denied(_) => "deny",
+    }
+}
+
+/// R70's list, read from what really ran.
+fn forbidden_run(args: &[String]) -> Option<&'static str> {
+    let mut words = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--agent-id" => return Some("--agent-id"),
+            "--page" | "--session" => {
+                args.next();
+            }
+            option if option.starts_with("--agent-id=") => return Some("--agent-id"),
+            option if option.starts_with("--") => {}
+            word => words.push(word),
+        }
+        if words.len() == 2 {
+            break;
+        }
+    }
+    let verbs = [
+        "hook", "watch", "follow", "turn", "trust", "fork line", "fork started", "fork ended", "thread new", "thread say",
+        "thread withdraw",
+    ];
+    let line = words.join(" ");
+    verbs.into_iter().find(|verb| line == *verb || line.starts_with(&format!("{verb} ")))
+}
+
+#[test]
+fn r069_nothing_that_runs_leaf_passes_and_each_mark_runs_it_once() {
+    assert!(has("bash"), "the lines are held against a real bash");
+    let shells: Vec<&str> = ["bash", "dash"].into_iter().filter(|s| has(s)).collect();
+    let place = Place::new();
+    let (mut wrong, mut harmless, mut ran, mut marks) = (String::new(), Vec::new(), 0, 0);
+    let cases = cases();
+    for case in &cases {
+        let line = place.line(case.line);
+        let verdict = judge(&line, Shell::Posix);
+        let runs: Vec<Vec<Vec<String>>> = shells.iter().map(|shell| place.run(shell, &line)).collect();
+        let really = runs.iter().any(|r| !r.is_empty());
+        ran += usize::from(really);
+        let mut complain = |what: &str| {
+            let _ = writeln!(wrong, "{what}: {verdict:?}, runs {runs:?}\n  {line}");
+        };
+        if said(verdict) != case.judge {
+            complain(&format!("expected {}", case.judge));
+        }
+        let passes = verdict == Verdict::Passes;
+        if passes && really != case.noted("out:") {
+            complain(if really { "runs leaf and passes" } else { "listed as out of reach, but runs no leaf" });
+        }
+        if really && !case.noted("out:") && !may_name_leaf(&line, Shell::Posix) {
+            complain("the prefilter misses it");
+        }
+        match verdict {
+            Verdict::Denied(_) if !really => harmless.push(case.line),
+            Verdict::Mark { insert_at } => {
+                marks += 1;
+                if !runs[0].is_empty() && runs[0].len() != 1 {
+                    complain("marked, but runs more than once");
+                }
+                let (before, after) = line.split_at(insert_at);
+                let marked = format!("{before} --agent-id a1{after}");
+                for (shell, plain) in shells.iter().zip(&runs) {
+                    let with = place.run(shell, &marked);
+                    // What the mark adds, and not one thing else. A shell that can't read the line runs neither.
+                    let want: Vec<Vec<String>> = plain
+                        .iter()
+                        .map(|args| ["--agent-id".to_owned(), "a1".to_owned()].into_iter().chain(args.clone()).collect())
+                        .collect();
+                    if with != want && !varies(&line) {
+                        complain(&format!("marked in {shell} it ran {with:?}"));
+                    }
+                }
+                if runs[0].len() != 1 {
+                    complain("marked, but bash doesn't run it once");
+                }
+            }
+            Verdict::Denied(_) | Verdict::Passes => {}
+        }
+    }
+    println!("{} lines under {shells:?}: {ran} ran leaf, {marks} marked, {} harmless ones denied:", cases.len(), harmless.len());
+    for line in &harmless {
+        println!("  {}", line.replace('\n', "⏎"));
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// A line whose arguments differ from run to run.
+fn varies(line: &str) -> bool {
+    line.contains("date +%s")
+}
+
+#[test]
+fn r070_no_verb_that_certainly_runs_passes_and_doubt_does() {
+    assert!(has("bash"), "the lines are held against a real bash");
+    let place = Place::new();
+    let mut wrong = String::new();
+    for case in cases() {
+        let line = place.line(case.line);
+        let found = plumbing(&line, Shell::Posix).map(Forbidden::verb);
+        let runs = place.run("bash", &line);
+        let really = runs.iter().find_map(|args| forbidden_run(args));
+        let mut complain = |what: &str| {
+            let _ = writeln!(wrong, "{what}: {found:?}, really {really:?} of {runs:?}\n  {line}");
+        };
+        let expected = Some(case.plumbing).filter(|p| *p != "-").map(|p| p.replace('_', " "));
+        if found != expected.as_deref() {
+            complain(&format!("expected {expected:?}"));
+        }
+        match (found, really) {
+            (None, Some(_)) if !case.noted("doubt:") => complain("runs it and passes"),
+            (Some(_), None) if !case.noted("still:") => complain("denied, but runs none"),
+            (Some(a), Some(b)) if a != b => complain("another verb"),
+            (found, really) if case.noted("doubt:") && !(found.is_none() && really.is_some()) => complain("needs no `doubt:`"),
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn r065_most_plain_lines_end_at_the_prefilter() {
+    for line in [
+        "ls -la src",
+        "cargo test --quiet 2>&1 | tail -20",
+        "cd /work && git status --short && git diff --stat",
+        "grep -rn 'fn main' src",
+        "sed -n 1,80p src/main.rs",
+        "python3 script.py > out.txt",
+        "echo \"hello world\"",
+    ] {
+        assert!(!may_name_leaf(line, Shell::Posix), "{line}");
+    }
+    for line in ["leaf x", "l\\eaf x", "le''af x", "$'\\x6ceaf' x", "l\\\neaf x", "\"le\"af", "$a$b x", "/opt/l?af x", "Leaf x"] {
+        assert!(may_name_leaf(line, Shell::Posix), "{line}");
+    }
+}
+
+#[test]
+fn r072_has_word_hears_the_word_wherever_it_stands() {
+    for line in ["leaf x", "cd a && leaf x", "bash -c 'leaf x'", "l\\eaf x", "$'\\x6ceaf' x", "/opt/bin/leaf x", "echo leaf.", "(leaf)"] {
+        assert!(has_word(line), "{line}");
+    }
+    for line in ["cat leaf.rs", "leaf-threads x", "cd src/leaf/x", "leaflet", "$leaf", "overleaf", "my_leaf", "x.leaf()"] {
+        assert!(!has_word(line), "{line}");
+    }
+}
+
+#[test]
+fn r069_each_reason_is_told_apart() {
+    for (line, reason) in [
+        ("cd x && leaf y", Reason::NotLeading),
+        ("A=1 leaf y", Reason::NotLeading),
+        ("echo $(leaf y)", Reason::Substituted),
+        ("/opt/bin/leaf y", Reason::ByPath),
+        ("./leaf y", Reason::ByPath),
+        ("l\\eaf y", Reason::Spelled),
+        ("LEAF y", Reason::Spelled),
+        ("env leaf y", Reason::Wrapped),
+        ("timeout 5 /opt/leaf y", Reason::Wrapped),
+        ("bash -c 'leaf y'", Reason::Interpreted),
+        ("python3 -c 'leaf'", Reason::Interpreted),
+        ("leaf y <<E\nleaf\nE", Reason::Heredoc),
+        ("$(echo leaf) y", Reason::Uncertain),
+        ("l{e,}af y", Reason::Uncertain),
+    ] {
+        assert_eq!(judge(line, Shell::Posix), Verdict::Denied(reason), "{line}");
+    }
+}
+
+#[test]
+fn r067_the_mark_goes_directly_after_the_word() {
+    for (line, at) in [("leaf", 4), ("leaf x", 4), ("  leaf x", 6), ("# ü\nleaf x", 9), ("leaf;true", 4), ("leaf>o x", 4)] {
+        assert_eq!(judge(line, Shell::Posix), Verdict::Mark { insert_at: at }, "{line}");
+    }
+}
+
+#[test]
+fn r069_powershell_with_the_word_is_denied() {
+    for line in ["leaf page state", "& leaf x", "& 'leaf' x", "l`eaf x", "Write-Output leaf", "leaf.exe x", "C:\\bin\\leaf.exe x", "iex $x", "& ('le'+'af') x"]
+    {
+        assert!(matches!(judge(line, Shell::PowerShell), Verdict::Denied(_)), "{line}");
+    }
+    for line in ["Get-ChildItem", "cd C:\\src\\leaf-threads", "Get-Content leaf.rs", "$x = 1; Write-Output $x"] {
+        assert_eq!(judge(line, Shell::PowerShell), Verdict::Passes, "{line}");
+    }
+}
+
+#[test]
+fn r070_powershell_denies_what_it_certainly_reads() {
+    for line in [
+        "leaf thread new x",
+        "cd C:\\x; leaf thread new x",
+        "& 'leaf' thread new x",
+        "& \"C:\\Program Files\\leaf.exe\" thread new 'a b'",
+        "if ($true) { leaf thread new x }",
+        "l`eaf thread new x",
+        "'x' | leaf --json thread new -",
+    ] {
+        assert_eq!(plumbing(line, Shell::PowerShell), Some(Forbidden::User("thread new")), "{line}");
+    }
+    for line in [
+        "Write-Output 'leaf thread new x'",
+        "# leaf thread new x",
+        "leaf thread reply a 'leaf thread new'",
+        "git commit -m \"leaf hook\"",
+        "$x = @'\nleaf thread new x\n'@",
+        "echo leaf thread new",
+        "leaf $verb new",
+    ] {
+        assert_eq!(plumbing(line, Shell::PowerShell), None, "{line}");
+    }
+}
+
+#[test]
+fn r070_a_long_or_deep_line_is_read_in_bounded_time() {
+    let started = std::time::Instant::now();
+    for piece in ["(", "((", "$(", "$((", "`", "${x:-", "\"$(", "{a,", "[", "l*", "$'", "<<E ", "if ", "case x in ", " ", "\\", "a+ "] {
+        let line = format!("leaf x; {}", piece.repeat(20_000));
+        let _ = judge(&line, Shell::Posix);
+        let _ = plumbing(&line, Shell::Posix);
+        let _ = may_name_leaf(&line[5..], Shell::Posix);
+        let _ = plumbing(&line, Shell::PowerShell);
+    }
+    // A doubling at each level would not end; what a loaded machine takes for linear work stays far below.
+    assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
+}
+
+/// Lines made of the pieces that matter to the reading, and arbitrary ones.
+fn lines() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "leaf", "le", "af", "l", "eaf", " ", " ", "\n", "'", "\"", "\\", "$", "`", "(", ")", "{", "}", ";", "|", "&", "<", ">", "<<E\n",
+        "E\n", "<<'E'", "$(", "${", "}", "$'\\x6c", "#", "=", "x=", "$x", "*", "[", "]", ",", "thread new", " hook", "--agent-id", "sh -c ",
+        "eval ", "xargs ", "env ", "if ", "case x in ", "esac", "for x in ", "do ", "done", "[[", "]]", "((", "))", "ü", "🍃", "\0", "\r",
+        "-exec ", "find ", "sed ", "git ", "bash", "| sh", "+", "/", ".",
+    ]);
+    prop_oneof![
+        4 => prop::collection::vec(piece, 0..24).prop_map(|p| p.concat()),
+        1 => any::<String>(),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn r069_any_line_is_read_without_panic_and_alike(line in lines()) {
+        let verdict = judge(&line, Shell::Posix);
+        let forbidden = plumbing(&line, Shell::Posix);
+        if !may_name_leaf(&line, Shell::Posix) {
+            prop_assert_eq!(verdict, Verdict::Passes);
+            prop_assert_eq!(forbidden, None);
+            prop_assert!(!has_word(&line));
+        }
+        if let Verdict::Mark { insert_at } = verdict {
+            prop_assert!(line.is_char_boundary(insert_at));
+            prop_assert_eq!(&line[insert_at - 4..insert_at], "leaf");
+            // The rest byte for byte, and the mark is then R70's to see: only the hook may write it.
+            let marked = format!("{} --agent-id a1{}", &line[..insert_at], &line[insert_at..]);
+            prop_assert_eq!(plumbing(&marked, Shell::Posix), Some(Forbidden::AgentId));
+        }
+        if forbidden.is_some() {
+            prop_assert!(verdict != Verdict::Passes, "R70 sees a leaf that R69 passes");
+            prop_assert!(has_word(&line));
+        }
+        let _ = judge(&line, Shell::PowerShell);
+        let _ = plumbing(&line, Shell::PowerShell);
+    }
+}
