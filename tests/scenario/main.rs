@@ -1,0 +1,4 @@
+//! Whole stories through the built binary.
+
+mod doctor;
+mod install;
