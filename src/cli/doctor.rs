@@ -5,14 +5,15 @@ mod installed;
 mod state;
 
 use std::fmt;
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
 
 use crate::cli::install::client::{Client, ClientError, Plugin};
 use crate::cli::install::{Folder, VERSION};
+use crate::cli::output;
 use crate::place::{self, Env};
 use crate::text;
 
@@ -114,11 +115,12 @@ struct Report {
     checks: Vec<Check>,
 }
 
-/// Runs `leaf doctor`: writes every check to `out`, as text or one JSON value.
+/// Runs `leaf doctor`: prints every check, as text or one JSON value.
 ///
 /// # Errors
-/// One sentence where there is a problem, after all checks were written.
-pub fn doctor(env: &Env, json: bool, out: &mut dyn Write) -> Result<()> {
+/// One sentence where there is a problem, after all checks were printed.
+pub fn doctor(json: bool) -> Result<ExitCode> {
+    let env = &Env::default();
     let patient = Patient::new(env);
     let mut checks = vec![
         installed::binary(&patient),
@@ -134,16 +136,12 @@ pub fn doctor(env: &Env, json: bool, out: &mut dyn Write) -> Result<()> {
     let problems = checks.iter().filter(|c| c.status == Status::Problem).count();
     let report = Report { version: VERSION, state: path.ok(), problems, checks };
     if json {
-        serde_json::to_writer(&mut *out, &report)?;
-        writeln!(out)?;
+        output::print_json(&report)?;
     } else {
-        for check in &report.checks {
-            writeln!(out, "{check}")?;
-        }
+        output::print(&report.checks.iter().map(|check| format!("{check}\n")).collect::<String>())?;
     }
-    out.flush()?;
     match problems {
-        0 => Ok(()),
+        0 => Ok(ExitCode::SUCCESS),
         n => bail!("{}, each with its way out beside it", text::count(n, "problem")),
     }
 }

@@ -262,11 +262,33 @@ struct Report<'a> {
     notes: Vec<String>,
 }
 
-/// Runs `leaf install`: writes to `out` what it will do, then does it. With `json`, one value at the end.
+/// What goes to stdout. Where nobody reads it any more the work is done all the same: it must not end halfway.
+struct Out(io::StdoutLock<'static>);
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        unread(self.0.write(bytes), bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        unread(self.0.flush(), ())
+    }
+}
+
+fn unread<T>(written: io::Result<T>, all: T) -> io::Result<T> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(all),
+        other => other,
+    }
+}
+
+/// Runs `leaf install`: says what it will do, then does it. With `json`, prints one value at the end.
 ///
 /// # Errors
 /// One sentence with the way out; what earlier steps did stands, and the next run goes on from there.
-pub fn install(env: &Env, args: InstallArgs, json: bool, out: &mut dyn Write) -> Result<()> {
+pub fn install(args: InstallArgs, json: bool) -> Result<()> {
+    let out = &mut Out(io::stdout().lock());
+    let env = &Env::default();
     let folder = Folder::find(env)?;
     let client = Client::find(env)?;
     let binary = running_binary()?;
@@ -311,7 +333,9 @@ pub fn install(env: &Env, args: InstallArgs, json: bool, out: &mut dyn Write) ->
 ///
 /// # Errors
 /// As [`install`].
-pub fn uninstall(env: &Env, args: UninstallArgs, json: bool, out: &mut dyn Write) -> Result<()> {
+pub fn uninstall(args: UninstallArgs, json: bool) -> Result<()> {
+    let out = &mut Out(io::stdout().lock());
+    let env = &Env::default();
     let folder = Folder::find(env)?;
     let client = Client::find(env)?;
     let seen = look(&folder, &client, &[])?;
@@ -330,6 +354,10 @@ pub fn uninstall(env: &Env, args: UninstallArgs, json: bool, out: &mut dyn Write
         && state.exists()
     {
         notes.push(format!("The threads themselves stay in {}; remove it by hand to be rid of them.", state.display()));
+    }
+    let copy = client.cache().join(MARKETPLACE);
+    if !steps.is_empty() && copy.exists() {
+        notes.push(format!("Claude Code keeps a copy of its own in {}, and no longer reads it.", copy.display()));
     }
     let allowed = seen.allowed && !steps.iter().any(|s| matches!(s, Step::Disallow { .. }));
     if json {

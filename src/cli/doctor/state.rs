@@ -9,7 +9,7 @@ use rustix::fs::{Access, OFlags};
 use serde::Deserialize;
 
 use super::Check;
-use crate::FORMAT;
+use crate::{FORMAT, errors};
 use crate::ids::{DeliveryId, PageId, SessionKey};
 use crate::lock::{self, Deadline};
 use crate::page::log::{Piece, parse, pieces};
@@ -41,7 +41,7 @@ pub fn checks(path: &Result<PathBuf, PlaceError>) -> Vec<Check> {
     let mut checks = vec![directory(path), file_system(path)];
     // Opening it tells the same as `directory` where it fails.
     if let Ok(Some(home)) = Dir::open_home(path) {
-        checks.extend([locks(&home), records(&home), logs(&home), stray(&home), errors(&home)]);
+        checks.extend([locks(&home), records(&home), logs(&home), stray(&home), kept_silent(&home)]);
     }
     checks
 }
@@ -442,7 +442,7 @@ fn known(parts: &[&str]) -> Known {
         },
         ["pages", name] | ["pages", name, ..] if name.starts_with(".new-") => Known::Temporary,
         ["pages" | "sessions" | "projects"] => Known::Directory,
-        ["errors.log"] => Known::File,
+        [errors::NAME] => Known::File,
         [name] if name.starts_with(".probe-") => Known::File,
         ["pages", page] if page.parse::<PageId>().is_ok() => Known::Directory,
         ["pages", _, page::RECORD | page::LOG | snapshot::NAME] => Known::File,
@@ -514,9 +514,9 @@ fn old(meta: &std::fs::Metadata) -> bool {
 }
 
 /// What hooks kept silent about.
-fn errors(home: &Dir) -> Check {
-    const NAME: &str = "errors.log";
-    let bytes = match home.read("errors.log") {
+fn kept_silent(home: &Dir) -> Check {
+    const NAME: &str = errors::NAME;
+    let bytes = match home.read(errors::NAME) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Check::ok(NAME, "empty"),
         Err(error) => return Check::problem(NAME, error.to_string(), "remove it"),
@@ -528,7 +528,7 @@ fn errors(home: &Dir) -> Check {
     }
     let last: Vec<String> = lines.iter().rev().take(NAMED).rev().map(|line| cut(&one_line(line))).collect();
     Check::note(NAME, format!("{}, the last: {}", count(lines.len(), "line"), last.join(" | ")))
-        .way_out(format!("remove {} once read", home.path().join("errors.log").display()))
+        .way_out(format!("remove {} once read", home.path().join(errors::NAME).display()))
 }
 
 fn cut(line: &str) -> String {

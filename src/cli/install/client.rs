@@ -145,6 +145,11 @@ impl Client {
         self.config.join("settings.json")
     }
 
+    /// Where it keeps its copies of plugins, by marketplace.
+    pub fn cache(&self) -> PathBuf {
+        self.config.join("plugins/cache")
+    }
+
     /// Runs one of the client's commands and returns its stdout.
     ///
     /// # Errors
