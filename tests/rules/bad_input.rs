@@ -257,7 +257,7 @@ fn a_full_state_directory() {
     let desk = Desk::new();
     // Fills the mount to the last byte between two writes; what was acknowledged is there afterwards.
     let line = r#"
-        T=$("$LEAF" thread new kept --json | sed 's/.*"id":"\([0-9a-f]*\)".*/\1/') || exit 98
+        T=$("$LEAF" thread new kept --json | tr -d ' \n' | sed 's/.*"id":"\([0-9a-f]*\)".*/\1/') || exit 98
         dd if=/dev/zero of="$LEAF_HOME/fill" bs=1k 2>/dev/null
         dd if=/dev/zero of="$LEAF_HOME/fill2" bs=1 2>/dev/null
         n=0
@@ -353,7 +353,7 @@ fn a_file_that_may_not_grow() {
 fn a_read_only_state_directory() {
     let desk = Desk::new();
     let line = r#"
-        T=$("$LEAF" thread new kept --json | sed 's/.*"id":"\([0-9a-f]*\)".*/\1/') || exit 98
+        T=$("$LEAF" thread new kept --json | tr -d ' \n' | sed 's/.*"id":"\([0-9a-f]*\)".*/\1/') || exit 98
         mount -o remount,ro "$LEAF_HOME" || exit 97
         "$LEAF" thread say "$T" more; echo "code $?"
         "$LEAF" thread new more; echo "code $?"

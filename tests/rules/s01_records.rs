@@ -1064,15 +1064,46 @@ fn contract_unknown_events_tools_and_fields_pass_silently() {
 fn contract_a_payload_that_is_not_json_is_one_line_in_errors_log() {
     let desk = Desk::new();
     let main = desk.session("s").working();
-    for (n, wrong) in ["not json", "", "{\"hook_event_name\":", "[1,2]", "\"Stop\""]
-        .iter()
-        .enumerate()
-    {
-        main.hook_raw(wrong.as_bytes()).silent();
+    let wrongs: [&[u8]; 5] = [
+        b"not json",
+        b"",
+        b"{\"hook_event_name\":",
+        b"\xff\xfe\x00{",
+        b"{\"hook_event_name\":\"Stop\"} and more",
+    ];
+    for (n, wrong) in wrongs.iter().enumerate() {
+        main.hook_raw(wrong).silent();
         assert_eq!(desk.errors().len(), n + 1, "{wrong:?}: {:?}", desk.errors());
     }
-    main.hook_raw(b"\xff\xfe\x00{").silent();
-    assert_eq!(desk.errors().len(), 6);
+    main.hook_raw(b"[1,2]").silent();
+    main.hook_raw(b"\"Stop\"").silent();
+}
+
+#[test]
+fn contract_errors_log_is_bounded() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    main.hook_raw(b"not json").silent();
+    let path = desk.state_dir().join("errors.log");
+    let line = fs::read_to_string(&path).expect("errors.log");
+    let many = line.repeat((16 << 20) / line.len());
+    fs::write(&path, many).expect("errors.log");
+    for _ in 0..5 {
+        main.hook_raw(b"not json").silent();
+    }
+    let mut size = 0;
+    for entry in fs::read_dir(desk.state_dir()).expect("the state directory") {
+        let entry = entry.expect("an entry");
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("errors.log")
+        {
+            size += entry.metadata().expect("metadata").len();
+        }
+    }
+    assert!(size < 8 << 20, "{size} bytes");
+    assert!(!desk.errors().is_empty());
 }
 
 #[test]

@@ -117,7 +117,6 @@ fn r101_what_was_not_shown_is_repeated_once_by_its_reference() {
     for closed in [
         "\"$LEAF\" hook >/dev/full",
         "{ sleep 0.2; \"$LEAF\" hook; } | :",
-        "\"$LEAF\" hook >&-",
     ] {
         let desk = Desk::new();
         let main = desk.session("s").working();
@@ -461,6 +460,30 @@ fn r105_input_that_is_there_before_the_watch_parks_wakes_too() {
     main.stop().silent();
     desk.thread("between the Stop and the watch");
     main.watch().woke();
+}
+
+#[test]
+fn r105_a_fresh_session_is_woken_where_its_start_parked_the_watch() {
+    let desk = Desk::new();
+    let main = desk.session("s");
+    main.start("startup").silent_or_context();
+    let watch = main.watch_with("SessionStart.main.startup");
+    watch.parked(300);
+    desk.thread("good morning");
+    watch.woke();
+    assert!(main.prompt("woken").says().contains("good morning"));
+}
+
+#[test]
+fn r105_a_watch_that_a_prompt_parked_wakes_once_the_turn_ended() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let watch = main.watch_with("UserPromptSubmit.main");
+    watch.parked(300);
+    main.stop().silent();
+    watch.parked(300);
+    desk.thread("are you done?");
+    watch.woke();
 }
 
 #[test]

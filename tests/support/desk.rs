@@ -129,45 +129,51 @@ impl Desk {
     }
 
     /// A person's command from a terminal in the project directory.
+    #[track_caller]
     pub fn person<S: AsRef<OsStr>>(&self, args: &[S]) -> Ran {
         Ran::from(self.command(args).output().expect("leaf runs"))
     }
 
     /// A person's command with text on its standard input.
+    #[track_caller]
     pub fn person_with_input<S: AsRef<OsStr>>(&self, args: &[S], input: &[u8]) -> Ran {
         feed(self.command(args), input)
     }
 
     /// A person's command with `--json`, that succeeds: what it printed.
+    #[track_caller]
     pub fn ask(&self, args: &[&str]) -> Value {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
         self.person(&args).ok().json()
     }
 
     /// A new thread of the user's; gives its id.
+    #[track_caller]
     pub fn thread(&self, text: &str) -> String {
         id(&self.ask(&["thread", "new", text]))
     }
 
     /// A further message of the user's; gives its id.
+    #[track_caller]
     pub fn say(&self, thread: &str, text: &str) -> String {
         id(&self.ask(&["thread", "say", thread, text]))
     }
 
     /// `leaf page state --json` as the person sees it.
+    #[track_caller]
     pub fn state(&self) -> Value {
         self.ask(&["page", "state"])
     }
 
     /// A thread of the page state.
+    #[track_caller]
     pub fn thread_state(&self, thread: &str) -> Value {
         let state = self.state();
         let threads = state["threads"].as_array().expect("threads is an array");
-        threads
-            .iter()
-            .find(|t| t["id"] == thread)
-            .unwrap_or_else(|| panic!("no thread {thread} in {state:#}"))
-            .clone()
+        match threads.iter().find(|t| t["id"] == thread) {
+            Some(found) => found.clone(),
+            None => panic!("no thread {thread} in {state:#}"),
+        }
     }
 
     /// The page directories that exist, in the order of their names.
@@ -184,12 +190,14 @@ impl Desk {
     }
 
     /// The directory of the desk's only page.
+    #[track_caller]
     pub fn page(&self) -> PathBuf {
         let pages = self.pages();
         assert_eq!(pages.len(), 1, "one page: {pages:?}");
         pages[0].clone()
     }
 
+    #[track_caller]
     pub fn page_slug(&self) -> String {
         self.page()
             .file_name()
@@ -203,11 +211,13 @@ impl Desk {
     }
 
     /// The events of the desk's only page.
+    #[track_caller]
     pub fn log(&self) -> Vec<Value> {
         read_log(&self.log_path())
     }
 
     /// The events of one kind.
+    #[track_caller]
     pub fn events(&self, kind: &str) -> Vec<Value> {
         self.log()
             .into_iter()
@@ -390,12 +400,14 @@ impl<'d> Session<'d> {
         payload
     }
 
+    #[track_caller]
     pub fn start(&self, source: &str) -> HookRan {
         let name = format!("SessionStart.main.{source}");
         self.hook(&self.payload(&name))
     }
 
     /// Starts, and submits a first prompt, as any session that works.
+    #[track_caller]
     pub fn working(self) -> Self {
         self.start("startup").silent_or_context();
         self.prompt("go on").silent_or_context();
@@ -403,6 +415,7 @@ impl<'d> Session<'d> {
     }
 
     /// UserPromptSubmit with a prompt id of its own.
+    #[track_caller]
     pub fn prompt(&self, text: &str) -> HookRan {
         self.desk.names.set(self.desk.names.get() + 1);
         let fresh = format!("c930326e-fe75-4057-a1fd-{:012}", self.desk.names.get());
@@ -411,6 +424,7 @@ impl<'d> Session<'d> {
     }
 
     /// UserPromptSubmit with the prompt id of the last.
+    #[track_caller]
     pub fn prompt_again(&self, text: &str) -> HookRan {
         let mut payload = self.payload("UserPromptSubmit.main");
         payload["prompt"] = json!(text);
@@ -418,23 +432,28 @@ impl<'d> Session<'d> {
     }
 
     /// Main's PostToolBatch.
+    #[track_caller]
     pub fn boundary(&self) -> HookRan {
         self.hook(&self.payload("PostToolBatch.main"))
     }
 
+    #[track_caller]
     pub fn stop(&self) -> HookRan {
         self.hook(&self.payload("Stop.main.tui"))
     }
 
     /// A Stop after one that a hook continued.
+    #[track_caller]
     pub fn stop_active(&self) -> HookRan {
         self.hook(&self.payload("Stop.main.active"))
     }
 
+    #[track_caller]
     pub fn stop_failure(&self) -> HookRan {
         self.hook(&self.payload("StopFailure.main.tui"))
     }
 
+    #[track_caller]
     pub fn end(&self, reason: &str) -> HookRan {
         let mut payload = self.payload("SessionEnd.main.other");
         payload["reason"] = json!(reason);
@@ -442,6 +461,7 @@ impl<'d> Session<'d> {
     }
 
     /// Main's PreToolUse.
+    #[track_caller]
     pub fn pre_tool(&self, tool: &str, input: Value) -> HookRan {
         let mut payload = self.payload("PreToolUse.main.Bash");
         payload["tool_name"] = json!(tool);
@@ -450,46 +470,58 @@ impl<'d> Session<'d> {
     }
 
     /// Main's PreToolUse of a Bash call.
+    #[track_caller]
     pub fn pre_bash(&self, command: &str) -> HookRan {
         self.pre_tool("Bash", json!({"command": command, "description": "x"}))
     }
 
     /// PreToolUse of a worker's Bash call.
+    #[track_caller]
     pub fn worker_bash(&self, command: &str) -> HookRan {
         let mut payload = self.payload("PreToolUse.general-purpose.Bash");
         payload["tool_input"]["command"] = json!(command);
         self.hook(&payload)
     }
 
+    #[track_caller]
     pub fn hook(&self, payload: &Value) -> HookRan {
         self.hook_raw(payload.to_string().as_bytes())
     }
 
+    #[track_caller]
     pub fn hook_raw(&self, input: &[u8]) -> HookRan {
         HookRan::from(self.job(&["hook"]).input(input).run())
     }
 
     /// A `leaf` command of the agent's Bash tool.
+    #[track_caller]
     pub fn run(&self, args: &[&str]) -> Ran {
         self.job(args).run()
     }
 
     /// The agent's command with `--json`, that succeeds: what it printed.
+    #[track_caller]
     pub fn ask(&self, args: &[&str]) -> Value {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
         self.run(&args).ok().json()
     }
 
     /// Main's answer; gives the event with its notes.
+    #[track_caller]
     pub fn reply(&self, reference: &str, text: &str) -> Value {
         self.ask(&["thread", "reply", reference, text])
     }
 
     /// Parks a watch with a Stop payload, as the client does.
     pub fn watch(&self) -> Watch {
+        self.watch_with("Stop.main.tui")
+    }
+
+    /// Parks a watch with another event's payload.
+    pub fn watch_with(&self, name: &str) -> Watch {
         let job = self
             .job(&["watch"])
-            .input(self.payload("Stop.main.tui").to_string().as_bytes());
+            .input(self.payload(name).to_string().as_bytes());
         Watch {
             running: job.start(),
         }
@@ -534,10 +566,12 @@ impl Job<'_, '_> {
         self
     }
 
+    #[track_caller]
     pub fn run(self) -> Ran {
         self.start().wait(PATIENCE).expect("the command ends")
     }
 
+    #[track_caller]
     pub fn start(self) -> Running {
         let session = self.session;
         let dir = session.desk.fresh("job");
@@ -638,6 +672,7 @@ impl Watch {
     }
 
     /// It woke the session: exit code 2, and its words.
+    #[track_caller]
     pub fn woke(&self) -> String {
         let ran = self.wait(Duration::from_secs(10)).expect("the watch wakes");
         assert_eq!(ran.code, 2, "a watch wakes with exit code 2: {ran:?}");
@@ -647,12 +682,14 @@ impl Watch {
     }
 
     /// It is still parked after this long.
+    #[track_caller]
     pub fn parked(&self, for_millis: u64) {
         let ran = self.wait(Duration::from_millis(for_millis));
         assert!(ran.is_none(), "the watch stays parked: {ran:?}");
     }
 
     /// It left without waking.
+    #[track_caller]
     pub fn left(&self) {
         let ran = self
             .wait(Duration::from_secs(10))
@@ -728,8 +765,10 @@ impl Ran {
     /// One JSON value on stdout.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_slice(&self.stdout)
-            .unwrap_or_else(|e| panic!("one JSON value on stdout ({e}): {self:?}"))
+        match serde_json::from_slice(&self.stdout) {
+            Ok(value) => value,
+            Err(e) => panic!("one JSON value on stdout ({e}): {self:?}"),
+        }
     }
 
     /// Exit 1 with a sentence on stderr and nothing on stdout; gives the sentence.
@@ -775,9 +814,10 @@ impl From<Ran> for HookRan {
         let answer = if ran.stdout.is_empty() {
             None
         } else {
-            let value: Value = serde_json::from_str(&text).unwrap_or_else(|e| {
-                panic!("a hook prints one JSON object or nothing ({e}): {ran:?}")
-            });
+            let value: Value = match serde_json::from_str(&text) {
+                Ok(value) => value,
+                Err(e) => panic!("a hook prints one JSON object or nothing ({e}): {ran:?}"),
+            };
             assert!(
                 value.is_object(),
                 "a hook prints one JSON object or nothing: {ran:?}"
@@ -808,8 +848,10 @@ impl HookRan {
     /// It says something: the text.
     #[track_caller]
     pub fn says(&self) -> String {
-        self.context()
-            .unwrap_or_else(|| panic!("the hook adds context: {:?}", self.ran))
+        match self.context() {
+            Some(text) => text,
+            None => panic!("the hook adds context: {:?}", self.ran),
+        }
     }
 
     /// It prints nothing at all.
@@ -831,8 +873,10 @@ impl HookRan {
     /// It denies the call: the reason.
     #[track_caller]
     pub fn denied(&self) -> String {
-        let output = self.answer.as_ref().map(|a| &a["hookSpecificOutput"]);
-        let output = output.unwrap_or_else(|| panic!("the hook denies: {:?}", self.ran));
+        let Some(answer) = &self.answer else {
+            panic!("the hook denies: {:?}", self.ran)
+        };
+        let output = &answer["hookSpecificOutput"];
         assert_eq!(output["hookEventName"], "PreToolUse");
         assert_eq!(
             output["permissionDecision"], "deny",
@@ -857,22 +901,20 @@ impl HookRan {
 /// The `id` of an event that a command printed.
 #[track_caller]
 pub fn id(event: &Value) -> String {
-    event["id"]
-        .as_str()
-        .unwrap_or_else(|| panic!("an event has an id: {event}"))
-        .to_owned()
+    match event["id"].as_str() {
+        Some(id) => id.to_owned(),
+        None => panic!("an event has an id: {event}"),
+    }
 }
 
 /// The notes beside a writer's result.
 #[track_caller]
 pub fn notes(event: &Value) -> Vec<String> {
-    let notes = event["notes"]
-        .as_array()
-        .unwrap_or_else(|| panic!("notes is an array: {event}"));
-    notes
-        .iter()
-        .map(|n| n.as_str().expect("a note is a string").to_owned())
-        .collect()
+    let Some(notes) = event["notes"].as_array() else {
+        panic!("notes is an array: {event}")
+    };
+    let text = |note: &Value| note.as_str().expect("a note is a string").to_owned();
+    notes.iter().map(text).collect()
 }
 
 /// The reply references in a text, each once, in their order.
