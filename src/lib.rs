@@ -1,1 +1,26 @@
 //! `leaf`: threads beside a coding agent's session.
+//!
+//! Every run is the same short story: a client's event or a command line becomes a value, the page and the session are
+//! read under their locks, a rule decides, and its effects are written in an order in which a kill between two of them does no
+//! harm.
+
+pub mod cli;
+pub mod client;
+pub mod clock;
+pub mod context;
+pub mod desk;
+pub mod errors;
+pub mod hook;
+pub mod ids;
+pub mod lock;
+pub mod page;
+pub mod place;
+pub mod pointer;
+pub mod refused;
+pub mod rules;
+pub mod session;
+pub mod text;
+pub mod watch;
+
+/// The format of pages and sessions that this leaf writes (R127).
+pub const FORMAT: u32 = 1;

@@ -182,7 +182,9 @@ impl fmt::Display for Step {
             Step::Run { argv } => {
                 let words: Vec<_> = argv
                     .iter()
-                    .map(|w| if w.contains([' ', '\'']) { format!("'{}'", w.replace('\'', r"'\''")) } else { w.clone() })
+                    .map(
+                        |w| if w.contains([' ', '\'']) { format!("'{}'", w.replace('\'', r"'\''")) } else { w.clone() },
+                    )
                     .collect();
                 write!(f, "run `{}`", words.join(" "))
             }
@@ -316,7 +318,9 @@ pub fn install(args: InstallArgs, json: bool) -> Result<()> {
         return report(out, &folder, &client, &steps, args.dry_run, allowed, notes);
     }
     match (args.dry_run, steps.is_empty()) {
-        (_, true) => writeln!(out, "Nothing to do: leaf {VERSION} is installed for Claude Code from {}.", seen.folder.display())?,
+        (_, true) => {
+            writeln!(out, "Nothing to do: leaf {VERSION} is installed for Claude Code from {}.", seen.folder.display())?
+        }
         (true, false) => writeln!(out, "Nothing was done (--dry-run).")?,
         (false, false) => writeln!(
             out,
@@ -649,7 +653,12 @@ mod tests {
     #[test]
     fn another_marketplace_of_the_name_is_left_alone() {
         let there = Seen { marketplace: Known::Other("github".into()), ..seen() };
-        assert!(plan_install(&there, true).expect_err("refused").to_string().contains("claude plugin marketplace remove leaf"));
+        assert!(
+            plan_install(&there, true)
+                .expect_err("refused")
+                .to_string()
+                .contains("claude plugin marketplace remove leaf")
+        );
         assert_eq!(plan_uninstall(&Seen { written: false, ..there }), []);
     }
 

@@ -8,8 +8,8 @@ mod commands;
 mod lexer;
 
 use commands::{
-    Class, EVALUATES, KEEPS, Program, READERS, Run, TOOLS, base, class, only_xargs, option_says, program, quotes_by_slashes,
-    reads_program, runs,
+    Class, EVALUATES, KEEPS, Program, READERS, Run, TOOLS, base, class, only_xargs, option_says, program,
+    quotes_by_slashes, reads_program, runs,
 };
 use lexer::{Assign, Command, Piece, Script, Word, unescape};
 
@@ -140,7 +140,10 @@ fn spells_or_escapes(text: &[u8]) -> bool {
 }
 
 fn has_tricks(text: &[u8]) -> bool {
-    if has_escapes(text) || text.windows(2).any(|w| w == b"<(") || text.iter().any(|b| b"$`*?[{".contains(b)) {
+    if has_escapes(text)
+        || text.windows(2).any(|w| w == b"<(" || w == b">(")
+        || text.iter().any(|b| b"$`*?[{".contains(b))
+    {
         return true;
     }
     // A pipe to what runs its input: the input may be decoded from anything.
@@ -260,7 +263,9 @@ pub fn plumbing(command: &str, shell: Shell) -> Option<Forbidden> {
     // Only `$'…'` decodes escapes here: most lines end at this gate, before anything is allocated.
     let bytes = command.as_bytes();
     match shell {
-        Shell::Posix if spells(bytes) || has_escapes(bytes) && bytes.windows(2).any(|w| w == b"$'") => plumbing_in(command, 0),
+        Shell::Posix if spells(bytes) || has_escapes(bytes) && bytes.windows(2).any(|w| w == b"$'") => {
+            plumbing_in(command, 0)
+        }
         Shell::Posix => None,
         Shell::PowerShell => power_shell_commands(command).iter().find_map(|words| {
             let (name, args) = words.split_first()?;
@@ -399,7 +404,7 @@ fn power_shell_commands(line: &str) -> Vec<Vec<Option<String>>> {
 #[must_use]
 pub fn judge(command: &str, shell: Shell) -> Verdict {
     match shell {
-        Shell::Posix => match Judge::of(command, &[], 0) {
+        Shell::Posix => match Judge::of(command, None) {
             Ok(Some(insert_at)) => Verdict::Mark { insert_at },
             Ok(None) => Verdict::Passes,
             Err(reason) => Verdict::Denied(reason),
@@ -411,9 +416,21 @@ pub fn judge(command: &str, shell: Shell) -> Verdict {
             if mentions(&plain) {
                 Verdict::Denied(Reason::PowerShell)
             } else if spells(plain.as_bytes()) && lower.contains(['$', '(', '&'])
-                || ["iex", "invoke-expression", "-enc", "frombase64", "start-process", "& $", "&$", "& (", "&(", ". $", ". ("]
-                    .iter()
-                    .any(|trick| lower.contains(trick))
+                || [
+                    "iex",
+                    "invoke-expression",
+                    "-enc",
+                    "frombase64",
+                    "start-process",
+                    "& $",
+                    "&$",
+                    "& (",
+                    "&(",
+                    ". $",
+                    ". (",
+                ]
+                .iter()
+                .any(|trick| lower.contains(trick))
             {
                 Verdict::Denied(Reason::Uncertain)
             } else {
@@ -457,15 +474,18 @@ struct Judge {
 }
 
 impl Judge {
-    /// The place of the mark, nothing to do, or why not. `outer` are the variables that a text inherits.
-    fn of(text: &str, outer: &[Named], depth: usize) -> Result<Option<usize>, Reason> {
+    /// The place of the mark, nothing to do, or why not. `outer` runs the text: it has its variables and its input.
+    fn of(text: &str, outer: Option<&Judge>) -> Result<Option<usize>, Reason> {
+        let depth = outer.map_or(0, |outer| outer.depth + 1);
         if depth > DEEPEST_TEXT {
             return Err(Reason::Uncertain);
         }
         let script = lexer::read(text);
         let mut commands = Vec::new();
         flatten(&script, false, &mut commands);
-        let mut judge = Judge { named: outer.to_vec(), said: mentions(text), pipes: script.pipes, depth };
+        let named = outer.map(|outer| outer.named.clone()).unwrap_or_default();
+        let pipes = script.pipes || outer.is_some_and(|outer| outer.pipes);
+        let mut judge = Judge { named, said: mentions(text), pipes, depth };
         judge.pipes |= commands.iter().any(|(c, _)| words_of(c).any(|w| w.scripts.iter().any(|s| s.pipes)));
         judge.learn(&commands);
         if script.broken && spells_or_escapes(text.as_bytes()) {
@@ -540,11 +560,13 @@ impl Judge {
     /// Whether the word's text, or what is put into it, mentions `leaf`.
     fn says(&self, word: &Word) -> bool {
         let text: String = self.parts(word).iter().map(|p| if let Part::Text(t) = p { t } else { "*" }).collect();
-        mentions(&text) || mentions(&word.aside) || word.scripts.iter().any(|script| {
-            let mut commands = Vec::new();
-            flatten(script, true, &mut commands);
-            commands.iter().any(|(c, _)| words_of(c).any(|w| self.says(w)))
-        })
+        mentions(&text)
+            || mentions(&word.aside)
+            || word.scripts.iter().any(|script| {
+                let mut commands = Vec::new();
+                flatten(script, true, &mut commands);
+                commands.iter().any(|(c, _)| words_of(c).any(|w| self.says(w)))
+            })
     }
 
     /// How the word can be the command `leaf`: read from its end, as a path is.
@@ -567,7 +589,9 @@ impl Judge {
         for part in parts.iter().rev() {
             match part {
                 Part::Made => return Fit::Made,
-                Part::Given if rest.as_str() == "fael" => return if self.made_by_line(&parts) { Fit::Made } else { Fit::Given },
+                Part::Given if rest.as_str() == "fael" => {
+                    return if self.made_by_line(&parts) { Fit::Made } else { Fit::Given };
+                }
                 Part::Given => return Fit::Made,
                 Part::Text(text) => {
                     for c in text.chars().rev() {
@@ -660,9 +684,8 @@ impl Judge {
             Class::Data if name.is_some_and(|n| EVALUATES.contains(&n)) => command.words.iter().any(later),
             Class::Data => false,
             Class::Quiet if name.is_some_and(|n| KEEPS.contains(&n)) => command.words.iter().any(later),
-            Class::Quiet | Class::Runner => {
-                words_of(command).any(|w| self.says(w) || option_says(w) || self.partly(w) || quotes_by_slashes(name, w))
-            }
+            Class::Quiet | Class::Runner => words_of(command)
+                .any(|w| self.says(w) || option_says(w) || self.partly(w) || quotes_by_slashes(name, w)),
         };
         if given || set().any(later) { Err(Reason::Interpreted) } else { Ok(class) }
     }
@@ -687,16 +710,16 @@ impl Judge {
                 }
                 text.push(' ');
             }
-            match Judge::of(&text, &self.named, self.depth + 1) {
+            match Judge::of(&text, Some(self)) {
                 Ok(_) => Ok(()),
                 Err(Reason::Uncertain) => Err(Reason::Uncertain),
                 Err(_) => Err(Reason::Interpreted),
             }
         };
         match &program {
-            Program::Text(words) if words.is_empty() && run.fed => return Err(Reason::Uncertain),
+            Program::Text(words) if words.is_empty() && run.fed && self.pipes => return Err(Reason::Uncertain),
             Program::Text(words) => read(words)?,
-            Program::Input if run.fed || self.pipes && command.inputs.is_empty() => return Err(Reason::Uncertain),
+            Program::Input if self.pipes && (run.fed || command.inputs.is_empty()) => return Err(Reason::Uncertain),
             Program::Input | Program::File => {}
         }
         for input in &command.inputs {
@@ -708,7 +731,8 @@ impl Judge {
         let texts = run.words.iter().skip(1).filter(|w| !told || w.literal().is_none());
         let handed = command.assigns.iter().filter_map(|a| a.value.as_ref());
         // Positional arguments after the text: `sh -c '"$@"' sh leaf`.
-        let positional = if told { run.words.iter().skip(2).filter(|w| w.literal().is_some_and(is_leaf)).count() } else { 0 };
+        let positional =
+            if told { run.words.iter().skip(2).filter(|w| w.literal().is_some_and(is_leaf)).count() } else { 0 };
         if positional > 0 || texts.chain(handed).chain(&command.targets).any(|w| self.says(w)) {
             return Err(Reason::Interpreted);
         }

@@ -80,11 +80,8 @@ pub fn check(patient: &Patient) -> Check {
         }
         late += times.timed_out;
     }
-    let mut detail = format!(
-        "by the client's own count in {}: {}",
-        crate::text::count(read, "transcript"),
-        parts.join("; ")
-    );
+    let mut detail =
+        format!("by the client's own count in {}: {}", crate::text::count(read, "transcript"), parts.join("; "));
     if late > 0 {
         detail.push_str(&format!("; {late} ran into the time limit"));
     }

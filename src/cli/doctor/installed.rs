@@ -16,7 +16,9 @@ const INSTALL: &str = "run `leaf install`";
 pub fn binary(patient: &Patient) -> Check {
     let own = match std::env::current_exe() {
         Ok(path) => path,
-        Err(error) => return Check::note("binary", format!("leaf {VERSION}; its file can't be told ({})", plain(&error))),
+        Err(error) => {
+            return Check::note("binary", format!("leaf {VERSION}; its file can't be told ({})", plain(&error)));
+        }
     };
     let found = format!("leaf {VERSION} at {}", own.display());
     match on_path(patient.env, "leaf") {
@@ -52,10 +54,18 @@ pub fn plugin(patient: &Patient) -> Check {
         Err(why) => return Check::problem("plugin", format!("{} {why}", root.join(BINARY).display()), INSTALL),
     };
     if version != VERSION {
-        return Check::problem("plugin", format!("{} holds leaf {version}, this is {VERSION}", root.display()), INSTALL);
+        return Check::problem(
+            "plugin",
+            format!("{} holds leaf {version}, this is {VERSION}", root.display()),
+            INSTALL,
+        );
     }
     if !stale.is_empty() {
-        return Check::problem("plugin", format!("{} differs from this leaf in {}", root.display(), stale.join(", ")), INSTALL);
+        return Check::problem(
+            "plugin",
+            format!("{} differs from this leaf in {}", root.display(), stale.join(", ")),
+            INSTALL,
+        );
     }
     Check::ok("plugin", format!("leaf {version} in {}", root.display()))
 }
@@ -88,8 +98,10 @@ pub fn client(patient: &Patient) -> Check {
             (Some(found), Some(measured)) if found >= measured => {
                 Check::ok("claude code", format!("{version} at {}", client.program().display()))
             }
-            _ => Check::note("claude code", format!("{version} is older than {MEASURED}, which leaf was measured with"))
-                .way_out("run `claude update`"),
+            _ => {
+                Check::note("claude code", format!("{version} is older than {MEASURED}, which leaf was measured with"))
+                    .way_out("run `claude update`")
+            }
         },
     }
 }
@@ -103,7 +115,9 @@ pub fn hooks(patient: &Patient) -> Check {
     const NAME: &str = "hooks";
     match &patient.plugins {
         None => return Check::problem(NAME, "without the client no hook runs", "see `claude code`"),
-        Some(Err(error)) => return Check::problem(NAME, error.to_string(), "see that `claude plugin list` runs by hand"),
+        Some(Err(error)) => {
+            return Check::problem(NAME, error.to_string(), "see that `claude plugin list` runs by hand");
+        }
         Some(Ok(_)) => {}
     }
     let Some(found) = patient.plugins().iter().find(|p| p.id == PLUGIN) else {
@@ -118,7 +132,11 @@ pub fn hooks(patient: &Patient) -> Check {
     }
     for (file, settings) in settings_files(patient) {
         if settings["disableAllHooks"] == true {
-            return Check::problem(NAME, format!("{} has disableAllHooks: no hook runs", file.display()), "remove it there");
+            return Check::problem(
+                NAME,
+                format!("{} has disableAllHooks: no hook runs", file.display()),
+                "remove it there",
+            );
         }
         if settings["allowManagedHooksOnly"] == true && file.ends_with(MANAGED_NAME) {
             return Check::problem(
@@ -132,9 +150,8 @@ pub fn hooks(patient: &Patient) -> Check {
     let ours = patient.folder.as_ref().map(|f| canonical(&f.plugin()));
     match (read_from, ours) {
         (Some(read), Some(ours)) if read != ours => {
-            Check::note(NAME, format!("enabled, but read from {} instead of leaf's own folder", read.display())).way_out(
-                "if that isn't meant, run `claude plugin marketplace remove leaf`, then `leaf install`",
-            )
+            Check::note(NAME, format!("enabled, but read from {} instead of leaf's own folder", read.display()))
+                .way_out("if that isn't meant, run `claude plugin marketplace remove leaf`, then `leaf install`")
         }
         _ => Check::ok(NAME, format!("{} is enabled ({} scope): {}", PLUGIN, found.scope, registered().join(", "))),
     }
@@ -158,7 +175,11 @@ fn settings_files(patient: &Patient) -> Vec<(PathBuf, Value)> {
     let project = patient.cwd.join(".claude");
     let user = config_dir(patient.env).ok().map(|dir| dir.join("settings.json"));
     user.into_iter()
-        .chain([project.join("settings.json"), project.join("settings.local.json"), Path::new(MANAGED).join(MANAGED_NAME)])
+        .chain([
+            project.join("settings.json"),
+            project.join("settings.local.json"),
+            Path::new(MANAGED).join(MANAGED_NAME),
+        ])
         .filter_map(|file| json_file(&file).map(|value| (file, value)))
         .collect()
 }
@@ -245,11 +266,14 @@ pub fn permission(patient: &Patient) -> Check {
     let Ok(file) = config_dir(patient.env).map(|dir| dir.join("settings.json")) else {
         return Check::problem(NAME, "the client's settings have no place", "set HOME or CLAUDE_CONFIG_DIR");
     };
-    let asks = format!("Claude Code asks before it runs a `leaf` command: {} has no {}", file.display(), settings::RULE);
+    let asks =
+        format!("Claude Code asks before it runs a `leaf` command: {} has no {}", file.display(), settings::RULE);
     let asks = || Check::note(NAME, asks.clone()).way_out("run `leaf install --allow`");
     match std::fs::read_to_string(&file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => asks(),
-        Err(error) => Check::problem(NAME, format!("can't read {} ({})", file.display(), plain(&error)), "see to its permissions"),
+        Err(error) => {
+            Check::problem(NAME, format!("can't read {} ({})", file.display(), plain(&error)), "see to its permissions")
+        }
         Ok(text) => match settings::allows(&text) {
             Err(why) => Check::problem(NAME, format!("{} {why}", file.display()), "mend it: the client reads it too"),
             Ok(true) => Check::ok(NAME, format!("{} lets `leaf` commands run", file.display())),
@@ -265,7 +289,9 @@ mod tests {
 
     #[test]
     fn a_matcher_is_read_as_the_client_reads_it() {
-        for matcher in ["", "*", "Bash", "Edit|Bash", ".*", "Ba.*", "^Bash$", "(Edit|Bash)", "B?sh", "Bash.*", "[A-Z].*"] {
+        for matcher in
+            ["", "*", "Bash", "Edit|Bash", ".*", "Ba.*", "^Bash$", "(Edit|Bash)", "B?sh", "Bash.*", "[A-Z].*"]
+        {
             assert!(may_match_bash(Some(matcher)), "{matcher}");
         }
         assert!(may_match_bash(None));

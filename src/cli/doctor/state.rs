@@ -9,17 +9,17 @@ use rustix::fs::{Access, OFlags};
 use serde::Deserialize;
 
 use super::Check;
-use crate::{FORMAT, errors};
 use crate::ids::{DeliveryId, PageId, SessionKey};
 use crate::lock::{self, Deadline};
 use crate::page::log::{Piece, parse, pieces};
 use crate::page::{self, PageRecord, snapshot};
 use crate::place::{Dir, PlaceError, plain};
+use crate::session;
 use crate::session::journal::{self, Entry};
 use crate::session::lane::Lane;
 use crate::session::record::SessionRecord;
-use crate::session;
 use crate::text::{count, one_line};
+use crate::{FORMAT, errors};
 
 /// How long a lock may be held by a run that is well.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -63,7 +63,11 @@ fn directory(path: &Path) -> Check {
             };
         }
         Err(error) => {
-            return Check::problem(NAME, format!("can't look at {} ({})", path.display(), plain(&error)), "see to its permissions");
+            return Check::problem(
+                NAME,
+                format!("can't look at {} ({})", path.display(), plain(&error)),
+                "see to its permissions",
+            );
         }
     };
     let mode = meta.mode() & 0o7777;
@@ -189,7 +193,11 @@ fn locks(home: &Dir) -> Check {
     if held.is_empty() {
         return Check::ok(NAME, "two handles exclude each other, and nobody sits on a lock");
     }
-    Check::problem(NAME, held.join("; "), "let the process go on (`kill -CONT PID`) or end it (`kill PID`): its lock is then free")
+    Check::problem(
+        NAME,
+        held.join("; "),
+        "let the process go on (`kill -CONT PID`) or end it (`kill PID`): its lock is then free",
+    )
 }
 
 fn probe_lock(home: &Dir, name: &str) -> Result<bool, String> {
@@ -296,7 +304,13 @@ struct Format {
     format: u32,
 }
 
-fn judge<T: for<'de> Deserialize<'de>>(dir: &Dir, name: &str, at: &str, damaged: &mut Vec<String>, newer: &mut Vec<String>) {
+fn judge<T: for<'de> Deserialize<'de>>(
+    dir: &Dir,
+    name: &str,
+    at: &str,
+    damaged: &mut Vec<String>,
+    newer: &mut Vec<String>,
+) {
     let bytes = match dir.read(name) {
         Ok(Some(bytes)) => bytes,
         Ok(None) | Err(_) => return damaged.push(format!("{at}/{name}")),
@@ -377,7 +391,12 @@ fn page_log(dir: &Dir, at: &str, found: &mut Found) {
                     found.lines += 1;
                     // A gap is explained by a damaged line alone.
                     if event.seq <= last || (event.seq != last + 1 && !damaged_since) {
-                        found.disorder.push(format!("{at}/{} line {}: seq {} after {last}", page::LOG, n + 1, event.seq));
+                        found.disorder.push(format!(
+                            "{at}/{} line {}: seq {} after {last}",
+                            page::LOG,
+                            n + 1,
+                            event.seq
+                        ));
                     }
                     last = last.max(event.seq);
                     damaged_since = false;
@@ -434,7 +453,10 @@ enum Known {
 /// The contract's table of files: a path within the state directory, by its parts.
 fn known(parts: &[&str]) -> Known {
     let json = |name: &str| name.strip_suffix(".json").is_some_and(|stem| stem.parse::<DeliveryId>().is_ok());
-    let project = |name: &str| name.rsplit_once('.').is_some_and(|(stem, end)| SessionKey::from_name(stem).is_some() && matches!(end, "json" | "lock"));
+    let project = |name: &str| {
+        name.rsplit_once('.')
+            .is_some_and(|(stem, end)| SessionKey::from_name(stem).is_some() && matches!(end, "json" | "lock"))
+    };
     match parts {
         [.., name] if name.ends_with(".tmp") => match known_without_tmp(parts) {
             Known::File => Known::Temporary,
@@ -452,7 +474,11 @@ fn known(parts: &[&str]) -> Known {
         ["sessions", _, session::RECORD | journal::STATE | LOCK] => Known::File,
         ["sessions", _, name] if is_journal(name) => Known::File,
         ["sessions", _, session::LANES] => Known::Directory,
-        ["sessions", _, session::LANES, name] if [Lane::Watch, Lane::Follower].iter().any(|lane| lane.name() == *name) => Known::File,
+        ["sessions", _, session::LANES, name]
+            if [Lane::Watch, Lane::Follower].iter().any(|lane| lane.name() == *name) =>
+        {
+            Known::File
+        }
         ["projects", name] if project(name) => Known::File,
         _ => Known::No,
     }
@@ -493,7 +519,11 @@ fn stray(home: &Dir) -> Check {
         found.sort();
     }
     if !links.is_empty() {
-        return Check::problem(NAME, format!("symlinks, which leaf refuses to follow: {}", named(&links)), "remove them");
+        return Check::problem(
+            NAME,
+            format!("symlinks, which leaf refuses to follow: {}", named(&links)),
+            "remove them",
+        );
     }
     let mut parts = Vec::new();
     if !strange.is_empty() {
@@ -555,20 +585,39 @@ mod tests {
         let key = "0123456789abcdef0123456789abcdef";
         let at = |path: &str| known(&path.replace("KEY", key).split('/').collect::<Vec<_>>());
         for path in [
-            "errors.log", "pages/my-page/page.json", "pages/my-page/log.jsonl", "pages/my-page/view.json",
-            "pages/p/deliveries/01234567.json", "sessions/KEY/session.json", "sessions/KEY/journal.jsonl",
-            "sessions/KEY/journal.12.jsonl", "sessions/KEY/state.json", "sessions/KEY/lanes/watch",
-            "sessions/KEY/lanes/follower", "sessions/KEY/lock", "projects/KEY.json",
+            "errors.log",
+            "pages/my-page/page.json",
+            "pages/my-page/log.jsonl",
+            "pages/my-page/view.json",
+            "pages/p/deliveries/01234567.json",
+            "sessions/KEY/session.json",
+            "sessions/KEY/journal.jsonl",
+            "sessions/KEY/journal.12.jsonl",
+            "sessions/KEY/state.json",
+            "sessions/KEY/lanes/watch",
+            "sessions/KEY/lanes/follower",
+            "sessions/KEY/lock",
+            "projects/KEY.json",
         ] {
             assert_eq!(at(path), Known::File, "{path}");
         }
-        for path in ["pages", "pages/p", "pages/p/deliveries", "sessions", "sessions/KEY", "sessions/KEY/lanes", "projects"] {
+        for path in
+            ["pages", "pages/p", "pages/p/deliveries", "sessions", "sessions/KEY", "sessions/KEY/lanes", "projects"]
+        {
             assert_eq!(at(path), Known::Directory, "{path}");
         }
         for path in ["pages/p/view.json.tmp", "sessions/KEY/session.json.tmp", "pages/.new-0123456789abcdef"] {
             assert_eq!(at(path), Known::Temporary, "{path}");
         }
-        for path in ["x", "x.tmp", "pages/UPPER", "pages/p/deliveries/x.json", "sessions/../x", "sessions/KEY/journal.x.jsonl", "projects/x.json"] {
+        for path in [
+            "x",
+            "x.tmp",
+            "pages/UPPER",
+            "pages/p/deliveries/x.json",
+            "sessions/../x",
+            "sessions/KEY/journal.x.jsonl",
+            "projects/x.json",
+        ] {
             assert_eq!(at(path), Known::No, "{path}");
         }
     }

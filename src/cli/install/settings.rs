@@ -62,14 +62,10 @@ pub fn add(text: &str) -> Result<Option<(String, Made)>, Unfit> {
             format!("{{\n  \"permissions\": {{\n    \"allow\": [\n      \"{RULE}\"\n    ]\n  }}\n}}\n"),
             Made::Permissions,
         ),
-        Place::Root(root) => (
-            root.append(text, &format!("\"permissions\": {{\"allow\": [\"{RULE}\"]}}")),
-            Made::Permissions,
-        ),
-        Place::Permissions(permissions) => (
-            permissions.append(text, &format!("\"allow\": [\"{RULE}\"]")),
-            Made::Allow,
-        ),
+        Place::Root(root) => {
+            (root.append(text, &format!("\"permissions\": {{\"allow\": [\"{RULE}\"]}}")), Made::Permissions)
+        }
+        Place::Permissions(permissions) => (permissions.append(text, &format!("\"allow\": [\"{RULE}\"]")), Made::Allow),
         Place::List { list, .. } => (list.append(text, &format!("\"{RULE}\"")), Made::Rule),
     }))
 }
@@ -129,9 +125,7 @@ impl Place {
         let rules = list
             .items
             .iter()
-            .map(|item| Text {
-                text: serde_json::from_str(&text[item.clone()]).unwrap_or_default(),
-            })
+            .map(|item| Text { text: serde_json::from_str(&text[item.clone()]).unwrap_or_default() })
             .collect();
         Ok(Place::List { list, rules })
     }
@@ -279,7 +273,10 @@ mod tests {
     #[test]
     fn what_is_missing_is_made() {
         assert_eq!(added("{}"), r#"{"permissions": {"allow": ["Bash(leaf:*)"]}}"#);
-        assert_eq!(added(r#"{"permissions": {"deny": ["x"]}}"#), r#"{"permissions": {"deny": ["x"],"allow": ["Bash(leaf:*)"]}}"#);
+        assert_eq!(
+            added(r#"{"permissions": {"deny": ["x"]}}"#),
+            r#"{"permissions": {"deny": ["x"],"allow": ["Bash(leaf:*)"]}}"#
+        );
         assert_eq!(
             serde_json::from_str::<Value>(&added(" \n")).expect("JSON"),
             json!({"permissions": {"allow": [RULE]}})
@@ -312,12 +309,18 @@ mod tests {
     #[test]
     fn of_two_members_of_a_name_the_last_counts() {
         let text = r#"{"permissions": {"allow": ["Bash(leaf:*)"]}, "permissions": {"allow": []}}"#;
-        assert_eq!(added(text), r#"{"permissions": {"allow": ["Bash(leaf:*)"]}, "permissions": {"allow": ["Bash(leaf:*)"]}}"#);
+        assert_eq!(
+            added(text),
+            r#"{"permissions": {"allow": ["Bash(leaf:*)"]}, "permissions": {"allow": ["Bash(leaf:*)"]}}"#
+        );
     }
 
     #[test]
     fn an_escaped_key_is_read_as_the_client_reads_it() {
-        assert_eq!(added(r#"{"permis\u0073ions" : {"allow":[]}}"#), r#"{"permis\u0073ions" : {"allow":["Bash(leaf:*)"]}}"#);
+        assert_eq!(
+            added(r#"{"permis\u0073ions" : {"allow":[]}}"#),
+            r#"{"permis\u0073ions" : {"allow":["Bash(leaf:*)"]}}"#
+        );
     }
 
     #[test]

@@ -3,11 +3,25 @@
 use super::lexer::{Command, Piece, Word};
 use super::spells;
 
-
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "csh", "tcsh", "rbash", "pwsh"];
 
-const INTERPRETERS: &[&str] =
-    &["python", "perl", "ruby", "node", "php", "lua", "deno", "bun", "osascript", "tclsh", "ssh", "at", "batch", "parallel", "su"];
+const INTERPRETERS: &[&str] = &[
+    "python",
+    "perl",
+    "ruby",
+    "node",
+    "php",
+    "lua",
+    "deno",
+    "bun",
+    "osascript",
+    "tclsh",
+    "ssh",
+    "at",
+    "batch",
+    "parallel",
+    "su",
+];
 
 /// A command that runs its arguments: which of its options take the next word, and how many words of its own come first.
 struct Wrapper {
@@ -39,7 +53,8 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper("nocorrect", &[], 0),
 ];
 
-const XARGS_VALUED: &[&str] = &["-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s", "--max-args", "--max-procs", "--max-lines"];
+const XARGS_VALUED: &[&str] =
+    &["-a", "-d", "-E", "-I", "-L", "-n", "-P", "-s", "--max-args", "--max-procs", "--max-lines"];
 
 /// The words that a simple command runs in the end, behind any wrappers.
 #[derive(Clone, Copy)]
@@ -144,7 +159,9 @@ pub(super) fn program<'a>(run: &Run<'a>) -> Option<Program<'a>> {
     let mut args = args.iter();
     let mut text = false;
     while let Some(word) = args.next() {
-        let Some(option) = word.literal() else { return Some(if text { Program::Text(vec![word]) } else { Program::File }) };
+        let Some(option) = word.literal() else {
+            return Some(if text { Program::Text(vec![word]) } else { Program::File });
+        };
         match option {
             "--rcfile" | "--init-file" | "-o" | "+o" | "-O" | "+O" => {
                 args.next();
@@ -183,9 +200,12 @@ pub(super) fn reads_program(run: &Run<'_>) -> bool {
         "." | "source" => args.iter().any(|w| w.literal() != Some("-") && input(w)),
         "at" | "batch" | "parallel" | "su" | "busybox" => true,
         _ => {
-            let versions = |n: &&&str| name.strip_prefix(**n).is_some_and(|v| v.chars().all(|c| c.is_ascii_digit() || c == '.'));
+            let versions =
+                |n: &&&str| name.strip_prefix(**n).is_some_and(|v| v.chars().all(|c| c.is_ascii_digit() || c == '.'));
             INTERPRETERS.iter().find(versions).is_some()
-                && (run.fed || args.iter().any(input) || args.iter().all(|w| w.literal().is_some_and(|t| t.starts_with('-') && t.len() < 3)))
+                && (run.fed
+                    || args.iter().any(input)
+                    || args.iter().all(|w| w.literal().is_some_and(|t| t.starts_with('-') && t.len() < 3)))
         }
     }
 }
@@ -193,7 +213,8 @@ pub(super) fn reads_program(run: &Run<'_>) -> bool {
 /// `s/x/leaf/e`, `qx/leaf/`: between slashes the word is no part of a path.
 pub(super) fn quotes_by_slashes(name: Option<&str>, word: &Word) -> bool {
     let name = name.map(base).unwrap_or_default();
-    ["sed", "gsed", "perl", "ruby"].iter().any(|n| name.starts_with(n)) && word.literal().is_some_and(|t| spells(t.as_bytes()))
+    ["sed", "gsed", "perl", "ruby"].iter().any(|n| name.starts_with(n))
+        && word.literal().is_some_and(|t| spells(t.as_bytes()))
 }
 
 /// `-cleaf`: a short option with its value.
@@ -210,25 +231,131 @@ pub(super) const KEEPS: &[&str] =
 
 /// What makes commands of its input; the prefilter looks for them after a `|`.
 pub(super) const READERS: &[&str] = &[
-    "sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "fish", "csh", "tcsh", "rbash", "pwsh", "python", "perl", "ruby", "node", "php",
-    "lua", "deno", "bun", "osascript", "tclsh", "ssh", "at", "batch", "parallel", "su", "busybox", "xargs", "stdin", "fd",
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "ksh",
+    "ash",
+    "mksh",
+    "fish",
+    "csh",
+    "tcsh",
+    "rbash",
+    "pwsh",
+    "python",
+    "perl",
+    "ruby",
+    "node",
+    "php",
+    "lua",
+    "deno",
+    "bun",
+    "osascript",
+    "tclsh",
+    "ssh",
+    "at",
+    "batch",
+    "parallel",
+    "su",
+    "busybox",
+    "xargs",
+    "stdin",
+    "fd",
 ];
 
 /// Evaluate what looks like an array index in an argument.
-pub(super) const EVALUATES: &[&str] = &["test", "[", "[[", "printf", "unset", "read", "declare", "local", "export", "let"];
+pub(super) const EVALUATES: &[&str] =
+    &["test", "[", "[[", "printf", "unset", "read", "declare", "local", "export", "let"];
 
 const DATA: &[&str] = &[
-    ":", "true", "false", "echo", "printf", "test", "[", "[[", "cat", "tac", "nl", "head", "tail", "wc", "uniq", "cut", "tr", "ls",
-    "cd", "pushd", "popd", "pwd", "grep", "egrep", "fgrep", "find", "diff", "cmp", "comm", "paste", "join", "column", "fold", "fmt",
-    "rev", "stat", "file", "du", "df", "tree", "basename", "dirname", "realpath", "readlink", "mkdir", "rmdir", "touch", "rm", "cp",
-    "mv", "ln", "install", "tee", "dd", "chmod", "chown", "date", "sleep", "which", "whereis", "type", "id", "whoami", "uname", "seq",
-    "jq", "base64", "md5sum", "sha256sum", "sha1sum", "od", "xxd", "hexdump", "strings", "expr", "yes", "kill", "ps", "pgrep",
-    "unset", "read",
+    ":",
+    "true",
+    "false",
+    "echo",
+    "printf",
+    "test",
+    "[",
+    "[[",
+    "cat",
+    "tac",
+    "nl",
+    "head",
+    "tail",
+    "wc",
+    "uniq",
+    "cut",
+    "tr",
+    "ls",
+    "cd",
+    "pushd",
+    "popd",
+    "pwd",
+    "grep",
+    "egrep",
+    "fgrep",
+    "find",
+    "diff",
+    "cmp",
+    "comm",
+    "paste",
+    "join",
+    "column",
+    "fold",
+    "fmt",
+    "rev",
+    "stat",
+    "file",
+    "du",
+    "df",
+    "tree",
+    "basename",
+    "dirname",
+    "realpath",
+    "readlink",
+    "mkdir",
+    "rmdir",
+    "touch",
+    "rm",
+    "cp",
+    "mv",
+    "ln",
+    "install",
+    "tee",
+    "dd",
+    "chmod",
+    "chown",
+    "date",
+    "sleep",
+    "which",
+    "whereis",
+    "type",
+    "id",
+    "whoami",
+    "uname",
+    "seq",
+    "jq",
+    "base64",
+    "md5sum",
+    "sha256sum",
+    "sha1sum",
+    "od",
+    "xxd",
+    "hexdump",
+    "strings",
+    "expr",
+    "yes",
+    "kill",
+    "ps",
+    "pgrep",
+    "unset",
+    "read",
 ];
 
 const QUIET: &[&str] = &[
-    "set", "shopt", "export", "declare", "local", "readonly", "typeset", "let", "wait", "exit", "return", "break", "continue",
-    "shift", "umask", "ulimit", "jobs", "getopts", "((", "git", "gh", "cargo", "npm", "rustup", "rustfmt", "rustc", "tsc",
+    "set", "shopt", "export", "declare", "local", "readonly", "typeset", "let", "wait", "exit", "return", "break",
+    "continue", "shift", "umask", "ulimit", "jobs", "getopts", "((", "git", "gh", "cargo", "npm", "rustup", "rustfmt",
+    "rustc", "tsc",
 ];
 
 /// Commands whose listed subcommands run no argument, unless one begins with a listed option.
@@ -236,14 +363,46 @@ pub(super) const TOOLS: &[(&str, &[&str], &[&str])] = &[
     (
         "git",
         &[
-            "add", "blame", "branch", "cat-file", "check-ignore", "checkout", "cherry-pick", "clean", "commit", "describe", "diff",
-            "grep", "log", "ls-files", "ls-tree", "merge", "merge-base", "mv", "reset", "restore", "rev-list", "rev-parse", "revert",
-            "rm", "shortlog", "show", "stash", "status", "switch", "tag", "worktree",
+            "add",
+            "blame",
+            "branch",
+            "cat-file",
+            "check-ignore",
+            "checkout",
+            "cherry-pick",
+            "clean",
+            "commit",
+            "describe",
+            "diff",
+            "grep",
+            "log",
+            "ls-files",
+            "ls-tree",
+            "merge",
+            "merge-base",
+            "mv",
+            "reset",
+            "restore",
+            "rev-list",
+            "rev-parse",
+            "revert",
+            "rm",
+            "shortlog",
+            "show",
+            "stash",
+            "status",
+            "switch",
+            "tag",
+            "worktree",
         ],
         &["-O", "--open-files", "--exec", "-x", "--ext-diff", "--config", "-c", "-S", "--gpg-sign", "--strategy", "-s"],
     ),
     ("gh", &["issue", "pr", "repo", "release", "search", "run", "label"], &[]),
-    ("cargo", &["build", "check", "clippy", "test", "fmt", "doc", "add", "tree", "metadata", "search", "info"], &["--config"]),
+    (
+        "cargo",
+        &["build", "check", "clippy", "test", "fmt", "doc", "add", "tree", "metadata", "search", "info"],
+        &["--config"],
+    ),
     ("rg", &[], &["--pre", "--hostname-bin"]),
     ("sort", &[], &["--compress"]),
 ];
@@ -295,7 +454,9 @@ pub(super) fn class(name: &str, args: &[Word]) -> Class {
 
 /// An awk program runs nothing without `system`, a pipe or a call by name.
 fn awk_is_data(arg: &Word) -> bool {
-    arg.literal().is_some_and(|t| !t.contains("system") && !t.contains(['|', '@']) && !t.starts_with("-f") && !t.starts_with("--"))
+    arg.literal().is_some_and(|t| {
+        !t.contains("system") && !t.contains(['|', '@']) && !t.starts_with("-f") && !t.starts_with("--")
+    })
 }
 
 /// A sed script of plain commands: addresses, `p`, `d`, `q`, `=`, and `s` without its `e`.
@@ -342,7 +503,9 @@ fn sed_line_is_data(line: &str) -> bool {
         Some('s' | 'y') => {
             let Some(mark) = chars.next().filter(char::is_ascii_punctuation) else { return false };
             match after(chars.as_str(), mark).and_then(|tail| after(tail, mark)) {
-                Some(tail) => tail.trim_start_matches(['g', 'p', 'i', 'I', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']),
+                Some(tail) => {
+                    tail.trim_start_matches(['g', 'p', 'i', 'I', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
+                }
                 None => return false,
             }
         }

@@ -156,7 +156,15 @@ pub(super) fn unescape(text: &str) -> String {
             Some('0'..='7') => number(&mut rest, 8, 3),
             Some(x @ ('x' | 'u' | 'U')) => {
                 rest.next();
-                number(&mut rest, 16, match x { 'x' => 2, 'u' => 4, _ => 8 })
+                number(
+                    &mut rest,
+                    16,
+                    match x {
+                        'x' => 2,
+                        'u' => 4,
+                        _ => 8,
+                    },
+                )
             }
             Some('c') => {
                 rest.next();
@@ -264,9 +272,11 @@ impl<'a> Lexer<'a> {
             match self.peek() {
                 Some(b' ' | b'\t') => self.at += 1,
                 Some(b'\\') if self.ahead(1) == Some(b'\n') => self.at += 2,
-                Some(b'#') => while self.peek().is_some_and(|b| b != b'\n') {
-                    self.at += 1;
-                },
+                Some(b'#') => {
+                    while self.peek().is_some_and(|b| b != b'\n') {
+                        self.at += 1;
+                    }
+                }
                 _ => return,
             }
         }
@@ -418,7 +428,9 @@ impl<'a> Lexer<'a> {
                 }
                 Some(_) => self.word(),
             };
-            if matches!(self.peek(), Some(b'<' | b'>')) && word.bare().is_some_and(|t| t.bytes().all(|b| b.is_ascii_digit())) {
+            if matches!(self.peek(), Some(b'<' | b'>'))
+                && word.bare().is_some_and(|t| t.bytes().all(|b| b.is_ascii_digit()))
+            {
                 self.redirect(&mut c);
                 continue;
             }
@@ -482,7 +494,10 @@ impl<'a> Lexer<'a> {
                             }
                         }
                     }
-                    out.push(Command { words: std::iter::once(Word::text("[[")).chain(inside).collect(), ..Command::default() });
+                    out.push(Command {
+                        words: std::iter::once(Word::text("[[")).chain(inside).collect(),
+                        ..Command::default()
+                    });
                     return;
                 }
                 _ => {
@@ -492,7 +507,8 @@ impl<'a> Lexer<'a> {
             }
             c.leading = false;
         }
-        if c.after_group || !(c.words.is_empty() && c.assigns.is_empty() && c.targets.is_empty() && c.inputs.is_empty()) {
+        if c.after_group || !(c.words.is_empty() && c.assigns.is_empty() && c.targets.is_empty() && c.inputs.is_empty())
+        {
             out.push(c);
         }
     }
@@ -734,7 +750,10 @@ impl<'a> Lexer<'a> {
                     return;
                 }
                 b'\\' if self.ahead(1) == Some(b'\n') => self.at += 2,
-                b'\\' if matches!(self.ahead(1), Some(b'$' | b'`' | b'\\')) || self.ahead(1).is_some_and(|b| Some(b) == close) => {
+                b'\\'
+                    if matches!(self.ahead(1), Some(b'$' | b'`' | b'\\'))
+                        || self.ahead(1).is_some_and(|b| Some(b) == close) =>
+                {
                     self.at += 1;
                     if let Some(c) = self.next() {
                         w.push(c);

@@ -1,0 +1,228 @@
+//! `leaf delivery …`: deliveries by pointer (R76).
+
+use anyhow::Result;
+use clap::Subcommand;
+use serde::Serialize;
+
+use super::writer::Verb;
+use super::{Run, output};
+use crate::context::fenced_message;
+use crate::ids::{DeliveryId, MessageId, Reference};
+use crate::page::event::{By, pickup};
+use crate::page::view::View;
+use crate::pointer::{self, Pointer};
+use crate::refused::{Refused, Usage};
+use crate::rules::deliver::Bundle;
+use crate::session::journal::{Entry, Kind};
+use crate::text::Fence;
+
+/// A part is at most this long, characters: the client cuts a tool's result at 30,000.
+const PART: usize = 24_000;
+
+/// `leaf delivery …`
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read a delivery, in parts of at most 24,000 characters
+    Read {
+        /// The delivery
+        id: DeliveryId,
+        /// Which part
+        #[arg(long, default_value_t = 1, value_name = "N")]
+        part: usize,
+    },
+    /// Say that it was read: its messages are then picked up
+    Ack {
+        /// The delivery
+        id: DeliveryId,
+    },
+}
+
+/// Runs `leaf delivery …`.
+///
+/// # Errors
+/// The refusal, or what failed.
+pub fn run(run: &Run, command: &Command) -> Result<()> {
+    match command {
+        Command::Read { id, part } => read(run, *id, *part),
+        Command::Ack { id } => ack(run, *id),
+    }
+}
+
+fn gone(id: DeliveryId) -> Refused {
+    Refused::by(
+        "R103",
+        format!("there is no delivery {id} to read, or it was acknowledged: `leaf page state` shows what waits"),
+    )
+}
+
+/// Finds the page whose delivery it is, acknowledged or not.
+fn page_of(run: &Run, id: DeliveryId, writes: bool) -> Result<crate::page::Page> {
+    let speaker = run.speaker(Verb::Agents)?;
+    let session = run.session(&speaker)?;
+    let Some(home) = run.desk.home()? else { return Err(gone(id).into()) };
+    let held = match (&run.common.page, &session) {
+        (Some(page), _) => vec![run.desk.page(&home, page)?],
+        (None, Some(session)) => run.desk.held(&home, &session.record)?,
+        (None, None) => Vec::new(),
+    };
+    let mut others = Vec::new();
+    if run.common.page.is_none() {
+        for page in crate::page::Page::all(&home)? {
+            others.extend(crate::page::Page::open(&home, &page).ok().flatten());
+        }
+    }
+    for page in held.into_iter().chain(others) {
+        if pointer::read(&page, id)?.is_some() || pointer::delivered(&page.view()?, id) {
+            if writes {
+                run.own(&speaker, &page)?;
+            }
+            return Ok(page);
+        }
+    }
+    Err(gone(id).into())
+}
+
+/// Returns what still waits of a delivery, a bundle a thread.
+fn bundles<'v>(view: &'v View, pointer: &Pointer) -> Vec<Bundle<'v>> {
+    let mut bundles = Vec::new();
+    for carried in &pointer.threads {
+        let Some(thread) = view.threads.get(&carried.thread) else { continue };
+        let messages: Vec<_> = thread.input().filter(|message| carried.messages.contains(&message.id)).collect();
+        if !messages.is_empty() {
+            bundles.push(Bundle { thread, messages });
+        }
+    }
+    bundles
+}
+
+fn read(run: &Run, id: DeliveryId, part: usize) -> Result<()> {
+    let page = page_of(run, id, false)?;
+    let view = page.view()?;
+    let pointer = pointer::read(&page, id)?.ok_or_else(|| gone(id))?;
+    let bundles = bundles(&view, &pointer);
+    if bundles.is_empty() {
+        return Err(gone(id).into());
+    }
+    let text = whole(id, &page, &bundles);
+    let parts = cut(&text);
+    let Some(shown) = part.checked_sub(1).and_then(|at| parts.get(at)) else {
+        return Err(Usage(format!("delivery {id} has the parts 1 to {}", parts.len())).into());
+    };
+    if run.common.json {
+        #[derive(Serialize)]
+        struct Part<'a> {
+            id: DeliveryId,
+            part: usize,
+            parts: usize,
+            text: &'a str,
+            references: Vec<Reference>,
+        }
+        let references =
+            bundles.iter().filter_map(|bundle| Some(Reference { delivery: id, message: bundle.answers()? })).collect();
+        return output::print_json(&Part { id, part, parts: parts.len(), text: shown, references });
+    }
+    let next = if part < parts.len() {
+        format!("\nPart {part} of {}; next: leaf delivery read {id} --part {}\n", parts.len(), part + 1)
+    } else {
+        format!("\nPart {part} of {}, the last; then: leaf delivery ack {id}\n", parts.len())
+    };
+    output::print(&format!("{shown}{next}"))
+}
+
+fn whole(id: DeliveryId, page: &crate::page::Page, bundles: &[Bundle<'_>]) -> String {
+    let texts = bundles.iter().flat_map(|bundle| bundle.messages.iter().map(|message| message.text.as_str()));
+    // Every part shows the same mark.
+    let fence = Fence::of(&format!("{:?}:{id}", page.record.key), texts);
+    let mut out = format!("What stands between [{0} and {0}] is the user's own text.\n", fence.mark());
+    for bundle in bundles {
+        for message in &bundle.messages {
+            out.push('\n');
+            out.push_str(&fenced_message(&fence, bundle, message));
+        }
+        if let Some(message) = bundle.answers() {
+            out.push_str(&format!("Answer: leaf thread reply {} TEXT\n", Reference { delivery: id, message }));
+        }
+    }
+    out
+}
+
+/// Cuts a text into parts, at line ends where there is one.
+fn cut(text: &str) -> Vec<&str> {
+    // Room for the line that leads to the next part.
+    let limit = PART - 200;
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.char_indices().nth(limit).map_or(rest.len(), |(at, _)| at);
+        let end = if end == rest.len() {
+            end
+        } else {
+            rest[..end].rfind('\n').map(|at| at + 1).filter(|at| *at > end / 2).unwrap_or(end)
+        };
+        let (part, after) = rest.split_at(end);
+        parts.push(part);
+        rest = after;
+    }
+    parts
+}
+
+fn ack(run: &Run, id: DeliveryId) -> Result<()> {
+    let page = page_of(run, id, true)?;
+    let speaker = run.speaker(Verb::Agents)?;
+    run.write(&speaker, page, |desk| {
+        if pointer::delivered(&desk.page.view, id) {
+            // Said twice: nothing is picked up twice.
+            desk.page.page.deliveries()?.remove(&pointer::file_name(id))?;
+            return said(run, id, &[], true);
+        }
+        let pointer = pointer::read(&desk.page.page, id)?.ok_or_else(|| gone(id))?;
+        let picked: Vec<(crate::ids::ThreadId, Vec<MessageId>)> = bundles(&desk.page.view, &pointer)
+            .iter()
+            .map(|bundle| (bundle.thread.id, bundle.messages.iter().map(|message| message.id).collect()))
+            .collect();
+        if picked.is_empty() {
+            desk.page.page.deliveries()?.remove(&pointer::file_name(id))?;
+            return Err(gone(id).into());
+        }
+        let actor = desk.main()?;
+        let taken: Vec<Entry> = picked
+            .iter()
+            .map(|(thread, messages)| Entry {
+                page: Some(desk.page.page.id.clone()),
+                thread: Some(*thread),
+                turn: Some(actor.turn),
+                messages: messages.clone(),
+                message: messages.last().copied(),
+                delivery: Some(id),
+                by: Some(By::Main),
+                rule: Some("R76".to_owned()),
+                ..Entry::new(desk.now, Kind::Taken)
+            })
+            .collect();
+        desk.journal(&taken);
+        let drafts = picked
+            .iter()
+            .map(|(thread, messages)| pickup(*thread, messages.clone(), Some(id), actor.clone()))
+            .collect();
+        desk.append(drafts)?;
+        // It was read before it was acknowledged: nothing is to be repeated.
+        let shown =
+            Entry { page: Some(desk.page.page.id.clone()), delivery: Some(id), ..Entry::new(desk.now, Kind::Shown) };
+        desk.journal(&[shown]);
+        desk.page.page.deliveries()?.remove(&pointer::file_name(id))?;
+        let messages: Vec<MessageId> = picked.into_iter().flat_map(|(_, messages)| messages).collect();
+        said(run, id, &messages, false)
+    })
+}
+
+fn said(run: &Run, id: DeliveryId, messages: &[MessageId], again: bool) -> Result<()> {
+    if run.common.json {
+        let notes: &[&str] = if again { &["it was acknowledged already"] } else { &[] };
+        return output::print_json(&serde_json::json!({"delivery": id, "messages": messages, "notes": notes}));
+    }
+    output::print(&if again {
+        format!("delivery {id} was acknowledged already")
+    } else {
+        format!("delivery {id} is acknowledged: {}", crate::text::count(messages.len(), "message"))
+    })
+}

@@ -1,0 +1,145 @@
+//! The commands: argv to values, one file a noun. What a person reads goes to stdout, what went wrong to stderr.
+
+pub mod delivery;
+pub mod demo;
+pub mod doctor;
+pub mod install;
+pub mod output;
+pub mod page;
+pub mod status;
+pub mod task;
+pub mod thread;
+pub mod trust;
+pub mod why;
+pub mod writer;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
+
+use crate::desk::Desk;
+use crate::ids::{AgentId, PageId, SessionId};
+use crate::refused::Usage;
+
+/// A command waits this long for its locks (R108).
+const WAIT: Duration = Duration::from_secs(10);
+
+/// Write in threads beside a busy coding agent's session, and get an answer.
+///
+/// A person writes with `leaf thread new`; the session gets it at its next tool boundary, prompt or Stop and answers with
+/// `leaf thread reply`; an idle session wakes for it. `leaf demo` plays a first session, with no account and no network.
+#[derive(Debug, Parser)]
+#[command(name = "leaf", version, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done; 1 refused, with the reason and the way out on stderr; 2 usage.\n\
+State lies in $LEAF_HOME, else $XDG_STATE_HOME/leaf, else ~/.local/state/leaf.")]
+struct Cli {
+    /// The agent that runs the command; only leaf's own hook writes this.
+    #[arg(long, hide = true, value_name = "ID")]
+    agent_id: Option<AgentId>,
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options that every command takes.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Print one JSON value
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// The page (default: that of the id given, else the one that came to the session last)
+    #[arg(long, global = true, value_name = "SLUG")]
+    pub page: Option<PageId>,
+    /// The session, by the client's id (default: inside a client its own, else the one at work in this directory)
+    #[arg(long, global = true, value_name = "ID")]
+    pub session: Option<SessionId>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write in threads, answer, look
+    #[command(subcommand)]
+    Thread(thread::Command),
+    /// Open, start and end to-dos
+    #[command(subcommand)]
+    Task(task::Command),
+    /// Read a delivery that was too long to stand in the conversation
+    #[command(subcommand)]
+    Delivery(delivery::Command),
+    /// Pages: what stands on them, who holds them
+    #[command(subcommand)]
+    Page(page::Command),
+    /// Tell a thread's story from the journal, each step with its rule
+    Why(why::WhyArgs),
+    /// Show the sessions that leaf knows, what waits, and what runs
+    Status,
+    /// Let this project's .leaf files run programs: trust them as they are now
+    Trust(trust::TrustArgs),
+    /// Play a first session with recorded events, with no account and no network
+    Demo(demo::DemoArgs),
+    /// Put leaf into Claude Code
+    Install(install::InstallArgs),
+    /// Take leaf out of Claude Code
+    Uninstall(install::UninstallArgs),
+    /// Check the installation, the state directory, the logs
+    Doctor,
+}
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match dispatch(cli) {
+        Ok(code) => code,
+        Err(error) if output::is_closed(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&error);
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<ExitCode> {
+    let common = &cli.common;
+    match cli.command {
+        Command::Install(args) => return done(install::install(args, common.json)),
+        Command::Uninstall(args) => return done(install::uninstall(args, common.json)),
+        Command::Demo(args) => return done(demo::run(&args, common.json)),
+        Command::Doctor => return doctor::doctor(common.json),
+        _ => {}
+    }
+    let run = Run { desk: Desk::new(WAIT)?, common: cli.common.clone(), agent: cli.agent_id };
+    done(match cli.command {
+        Command::Thread(command) => thread::run(&run, command),
+        Command::Task(command) => task::run(&run, command),
+        Command::Delivery(command) => delivery::run(&run, &command),
+        Command::Page(command) => page::run(&run, command),
+        Command::Why(args) => why::run(&run, &args),
+        Command::Status => status::run(&run),
+        Command::Trust(args) => trust::run(&run, &args),
+        Command::Install(_) | Command::Uninstall(_) | Command::Demo(_) | Command::Doctor => Ok(()),
+    })
+}
+
+fn done(result: Result<()>) -> Result<ExitCode> {
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+/// What a command runs with.
+#[derive(Debug)]
+pub struct Run {
+    /// The desk.
+    pub desk: Desk,
+    /// The common options.
+    pub common: Common,
+    /// The agent that the hook marked the command with.
+    pub agent: Option<AgentId>,
+}

@@ -1,0 +1,61 @@
+//! What commands print: all of it goes through here.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::place::Env;
+use crate::text;
+
+/// Prints text for a person.
+///
+/// # Errors
+/// Where stdout can't be written.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    let newline = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(newline.as_bytes()));
+    written.and_then(|()| out.flush()).context("the output could not be written")
+}
+
+/// Prints one JSON value.
+///
+/// # Errors
+/// Where stdout can't be written.
+pub fn print_json(value: &impl Serialize) -> Result<()> {
+    print(&serde_json::to_string(value)?)
+}
+
+/// Whether an error is only that nobody reads the output any more.
+pub fn is_closed(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::BrokenPipe))
+}
+
+/// Says on stderr why a command failed: one sentence.
+pub fn complain(error: &anyhow::Error) {
+    let _ = writeln!(std::io::stderr(), "leaf: {}", text::one_line(&format!("{error:#}")));
+}
+
+/// A style of the terminal.
+#[derive(Clone, Copy, Debug)]
+pub enum Style {
+    /// What matters.
+    Bold,
+    /// What is only beside it.
+    Dim,
+}
+
+/// Returns text in a style where stdout is a terminal and `NO_COLOR` is unset.
+pub fn styled(style: Style, text: &str) -> String {
+    if !std::io::stdout().is_terminal() || Env::default().var("NO_COLOR").is_some() {
+        return text.to_owned();
+    }
+    let code = match style {
+        Style::Bold => "1",
+        Style::Dim => "2",
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}

@@ -1,0 +1,197 @@
+//! `leaf status`, and what page state takes from the session.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::output::{self, Style, styled};
+use super::thread::thread_line;
+use super::{Run, trust};
+use crate::clock::Ts;
+use crate::ids::{PageId, SessionId, TurnId};
+use crate::page::Page;
+use crate::page::state::{Follower, PageState, Status, ThreadState};
+use crate::page::view::View;
+use crate::place::Dir;
+use crate::session::Session;
+use crate::session::lane::{self, Lane};
+use crate::session::record::SessionRecord;
+use crate::text;
+
+/// Returns a page's state, with what its session tells of turns: one whose client died is over (R88).
+///
+/// # Errors
+/// Where the session's records can't be read.
+pub fn page_state(run: &Run, page: &Page, view: &View) -> Result<PageState> {
+    let home = run.desk.home()?;
+    let session = match (&home, &page.record.session) {
+        (Some(home), Some(id)) => Session::open(home, id)?,
+        _ => None,
+    };
+    let mut open: Option<TurnId> = None;
+    let mut follower = Follower::default();
+    if let Some(session) = &session {
+        if session.record.lives() {
+            open = session.state()?.main.filter(|main| main.ended.is_none()).map(|main| main.id);
+        }
+        if let Some(holder) = lane::holder(session, Lane::Follower) {
+            follower = Follower { running: true, since: Some(holder.since) };
+        }
+    }
+    Ok(crate::page::state::state(&page.id, &page.record, view, open, follower))
+}
+
+#[derive(Serialize)]
+struct StatusJson {
+    format: u32,
+    sessions: Vec<SessionStatus>,
+    unread: Vec<PageStatus>,
+    trust: trust::Standing,
+}
+
+#[derive(Serialize)]
+struct SessionStatus {
+    id: SessionId,
+    live: bool,
+    attended: bool,
+    cwd: String,
+    active: Ts,
+    turn: Option<TurnId>,
+    turn_since: Option<Ts>,
+    watch: bool,
+    follower: bool,
+    lines: usize,
+    pages: Vec<PageStatus>,
+}
+
+#[derive(Serialize)]
+struct PageStatus {
+    page: PageId,
+    title: String,
+    threads: Vec<ThreadState>,
+    owed: usize,
+    todos: usize,
+}
+
+/// Runs `leaf status`: live sessions with their pages, and pages that no live session holds and where something waits.
+///
+/// # Errors
+/// Where the records can't be read.
+pub fn run(run: &Run) -> Result<()> {
+    let mut sessions = Vec::new();
+    let mut unread = Vec::new();
+    if let Some(home) = run.desk.home()? {
+        for session in Session::all(&home)? {
+            let wanted = run.common.session.as_ref().map_or(session.record.lives(), |id| *id == session.record.id);
+            if wanted {
+                sessions.push(session_status(run, &home, &session)?);
+            }
+        }
+        for id in Page::all(&home)? {
+            let Ok(Some(page)) = Page::open(&home, &id) else { continue };
+            if run.desk.held_live(&home, &page.record) {
+                continue;
+            }
+            let status = page_status(run, &page)?;
+            if status.owed > 0 || status.todos > 0 {
+                unread.push(status);
+            }
+        }
+    }
+    sessions.sort_by_key(|session| session.active);
+    sessions.reverse();
+    let trust = trust::standing(run)?;
+    if run.common.json {
+        return output::print_json(&StatusJson { format: crate::FORMAT, sessions, unread, trust });
+    }
+    let mut out = String::new();
+    for session in &sessions {
+        session_text(session, &mut out);
+    }
+    for page in &unread {
+        let _ = writeln!(out, "page {} waits for a session:", page.page);
+        page_text(page, &mut out);
+    }
+    if out.is_empty() {
+        out.push_str(
+            "no session runs, and nothing waits: `leaf install` puts leaf into Claude Code, `leaf demo` shows it\n",
+        );
+    }
+    if let Some(line) = trust.sentence() {
+        let _ = writeln!(out, "{line}");
+    }
+    output::print(&out)
+}
+
+fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionStatus> {
+    let record: &SessionRecord = &session.record;
+    let state = session.state()?;
+    let turn = state.main.as_ref().filter(|main| record.lives() && main.open(run.desk.now()));
+    let pages = run.desk.held(home, record)?;
+    Ok(SessionStatus {
+        id: record.id.clone(),
+        live: record.lives(),
+        attended: record.attended,
+        cwd: record.cwd.clone(),
+        active: state.active.max(record.started),
+        turn: turn.map(|turn| turn.id),
+        turn_since: turn.map(|turn| turn.opened),
+        watch: lane::holder(session, Lane::Watch).is_some(),
+        follower: lane::holder(session, Lane::Follower).is_some(),
+        lines: state.clerk.len(),
+        pages: pages.iter().map(|page| page_status(run, page)).collect::<Result<_>>()?,
+    })
+}
+
+fn page_status(run: &Run, page: &Page) -> Result<PageStatus> {
+    let view = page.view()?;
+    let state = page_state(run, page, &view)?;
+    Ok(PageStatus {
+        page: page.id.clone(),
+        title: page.record.title.clone(),
+        owed: state.owed.len(),
+        todos: state.todos.len(),
+        threads: state
+            .threads
+            .into_iter()
+            .filter(|thread| !matches!(thread.status, Status::Resolved | Status::Answered))
+            .collect(),
+    })
+}
+
+fn session_text(session: &SessionStatus, out: &mut String) {
+    let doing = match (session.live, session.turn_since) {
+        (false, _) => "ended".to_owned(),
+        (true, Some(since)) => format!("at work since {}", since.brief()),
+        (true, None) if session.watch => "idle; wakes for a message".to_owned(),
+        (true, None) => "idle; hears of a message at its next prompt".to_owned(),
+    };
+    let attended = if session.attended { "" } else { ", unattended" };
+    let _ = writeln!(
+        out,
+        "session {}  {}  {doing}{attended}",
+        styled(Style::Bold, &text::one_line(session.id.as_str())),
+        text::one_line(&session.cwd)
+    );
+    for page in &session.pages {
+        page_text(page, out);
+    }
+    if session.pages.is_empty() {
+        out.push_str("  no page yet: `leaf thread new TEXT` begins one\n");
+    }
+}
+
+fn page_text(page: &PageStatus, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "  page {}: {} open, {} owed, {}",
+        page.page,
+        text::count(page.threads.len(), "thread"),
+        page.owed,
+        text::count(page.todos, "to-do")
+    );
+    for thread in &page.threads {
+        let _ = writeln!(out, "    {}", thread_line(thread));
+    }
+}

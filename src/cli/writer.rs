@@ -1,0 +1,362 @@
+//! What all writing commands share: who acts (R70, R71), in which turn, on which page, and what is said of it.
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+
+use super::{Run, output};
+use crate::clock::Ts;
+use crate::desk::{Found, Speaker};
+use crate::ids::{IdKey, TurnId};
+use crate::lock::Deadline;
+use crate::page::event::{Actor, Author, By, Draft, Event, Line};
+use crate::page::view::View;
+use crate::page::{LockedPage, Page};
+use crate::refused::{Refused, Usage};
+use crate::session::journal::{ClerkLine, Entry, Evidence, Kind};
+use crate::session::{LockedSession, Session};
+use crate::text;
+
+/// A text is at most this long, bytes.
+const TEXT_LIMIT: usize = 256 * 1024;
+
+/// TEXT, as every writing command takes it.
+#[derive(Clone, Debug, Args)]
+pub struct TextArgs {
+    /// The text; `-` or nothing reads standard input
+    #[arg(value_name = "TEXT")]
+    pub text: Option<std::ffi::OsString>,
+    /// Read the text from a file
+    #[arg(long, value_name = "FILE", conflicts_with = "text")]
+    pub file: Option<PathBuf>,
+}
+
+impl TextArgs {
+    /// Returns the text, without the white space at its end.
+    ///
+    /// # Errors
+    /// Where it is empty, over 256 KiB, not UTF-8, or can't be read.
+    pub fn read(self) -> Result<String> {
+        let bytes = match (self.text, self.file) {
+            (Some(text), _) if text != "-" => text.into_encoded_bytes(),
+            (_, Some(file)) => {
+                let open = std::fs::File::open(&file).map_err(|error| {
+                    Refused::input(format!("can't read {}: {}", file.display(), crate::place::plain(&error)))
+                })?;
+                limited(open).with_context(|| format!("can't read {}", file.display()))?
+            }
+            (None, None) if std::io::stdin().is_terminal() => {
+                return Err(
+                    Usage("no text: give it as an argument, on standard input, or with --file".to_owned()).into()
+                );
+            }
+            _ => limited(std::io::stdin().lock()).context("can't read standard input")?,
+        };
+        if bytes.len() > TEXT_LIMIT {
+            return Err(Refused::input("the text is over 256 KiB: put it into a file and write where it lies").into());
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Refused::input("the text is not UTF-8: convert it, or write where it lies"))?;
+        let text = text.trim_end();
+        if text.trim_start().is_empty() {
+            return Err(Refused::input("the text is empty: say something").into());
+        }
+        Ok(text.to_owned())
+    }
+}
+
+fn limited(source: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(TEXT_LIMIT as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Who may run a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// The user's alone (R70, R71).
+    Users,
+    /// The agent's, and a person's acting as main.
+    Agents,
+    /// Everyone's.
+    Everyones,
+}
+
+impl Run {
+    /// Tells who speaks, and refuses what isn't theirs.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn speaker(&self, verb: Verb) -> Result<Speaker> {
+        let speaker = self.desk.speaker()?;
+        if let Some(agent) = &self.agent {
+            // Only the hook marks a call, and only a known agent's: one without a turn acts for nobody (R68).
+            return Err(Refused::by(
+                "R68",
+                format!("agent {agent} has no open turn here: leave the thread to main, which gets its messages"),
+            )
+            .into());
+        }
+        if verb == Verb::Users && matches!(speaker, Speaker::Agent(_)) {
+            return Err(Refused::by(
+                "R71",
+                "this speaks as the user, and the command runs inside an agent's session: the user writes from a terminal \
+                 of their own (a `!` line of the client's prompt counts as the agent's)",
+            )
+            .into());
+        }
+        Ok(speaker)
+    }
+
+    /// Returns the session of a command that reads or writes.
+    ///
+    /// # Errors
+    /// As [`crate::desk::Desk::session`].
+    pub fn session(&self, speaker: &Speaker) -> Result<Option<Session>> {
+        self.desk.session(speaker, self.common.session.as_ref())
+    }
+
+    /// Returns the session of a command that needs one to write, making an agent's where no hook told of it yet.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn needed_session(&self, speaker: &Speaker) -> Result<Option<Session>> {
+        match (self.session(speaker)?, speaker) {
+            (Some(session), _) => Ok(Some(session)),
+            (None, Speaker::Agent(id)) => {
+                Ok(Some(self.desk.make_session(id, &std::env::current_dir().unwrap_or_default())?))
+            }
+            (None, Speaker::Person) => Ok(None),
+        }
+    }
+
+    /// Returns the page for something new: `--page`, else the session's, else as R110 says.
+    ///
+    /// # Errors
+    /// Where there is none of that name, or it can't be made.
+    pub fn page_for_new(&self, speaker: &Speaker) -> Result<Found> {
+        if let Some(id) = &self.common.page {
+            let home = self.desk.make_home()?;
+            let page = self.desk.page(&home, id)?;
+            return Ok(Found { page, notes: Vec::new() });
+        }
+        match self.needed_session(speaker)? {
+            Some(session) => self.desk.needed_page(&session),
+            None => self.desk.unread_page(),
+        }
+    }
+
+    /// Returns the page that knows an id. What an agent writes must be of its own session's page (R103).
+    ///
+    /// # Errors
+    /// Where no page knows it, or another session holds it.
+    pub fn page_of(
+        &self,
+        speaker: &Speaker,
+        what: &str,
+        writes: bool,
+        matches: impl Fn(&View, IdKey) -> bool,
+    ) -> Result<Page> {
+        let session = self.session(speaker)?;
+        let page = self.desk.page_of(session.as_ref(), self.common.page.as_ref(), what, matches)?;
+        if writes {
+            self.own(speaker, &page)?;
+        }
+        Ok(page)
+    }
+
+    /// Refuses an agent's write on a page that its session doesn't hold (R103).
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn own(&self, speaker: &Speaker, page: &Page) -> Result<()> {
+        match speaker {
+            Speaker::Agent(own) if page.record.session.as_ref() != Some(own) => Err(Refused::by(
+                "R103",
+                format!(
+                    "page {0} is not held by this session: `leaf page claim {0}` takes it, where its threads are to be answered here",
+                    page.id
+                ),
+            )
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the page that a reading command is about: `--page`, else the session's, else the project's.
+    ///
+    /// # Errors
+    /// Where there is none yet.
+    pub fn page_to_read(&self) -> Result<Page> {
+        let none = || Refused::input("there is no page here yet: `leaf thread new TEXT` begins one");
+        let Some(home) = self.desk.home()? else { return Err(none().into()) };
+        if let Some(id) = &self.common.page {
+            return self.desk.page(&home, id);
+        }
+        let speaker = self.desk.speaker()?;
+        if let Some(session) = self.session(&speaker)?
+            && let Some(page) = self.desk.held(&home, &session.record)?.into_iter().next()
+        {
+            return Ok(page);
+        }
+        let here = crate::place::canonical(&std::env::current_dir()?);
+        let free = self.desk.free_page(&home, |project| here.starts_with(crate::place::canonical(project)))?;
+        free.ok_or_else(|| none().into())
+    }
+
+    /// Runs a write under the page's lock and its holder's. A refusal by a rule is journalled (R5).
+    ///
+    /// # Errors
+    /// The refusal, or where a lock or a write fails.
+    pub fn write<T>(
+        &self,
+        speaker: &Speaker,
+        page: Page,
+        act: impl FnOnce(&mut Desktop<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let deadline: Deadline = self.desk.deadline();
+        let page = page.lock(deadline)?;
+        if *speaker != Speaker::Person {
+            self.own(speaker, &page.page)?;
+        }
+        let session = self.desk.lock_holder(&page.page.record, deadline)?;
+        let now = self.desk.now();
+        let mut desktop = Desktop { run: self, speaker, page, session, now };
+        let result = act(&mut desktop);
+        if let Err(error) = &result
+            && let Some(Refused { rule: Some(rule), thread: Some(thread), sentence }) = error.downcast_ref()
+        {
+            desktop.journal(&[Entry {
+                page: Some(desktop.page.page.id.clone()),
+                thread: Some(*thread),
+                why: Some(sentence.clone()),
+                rule: Some((*rule).to_owned()),
+                ..Entry::new(now, Kind::Refused)
+            }]);
+        }
+        result
+    }
+}
+
+/// A page and the session that holds it, locked for one write.
+pub struct Desktop<'a> {
+    run: &'a Run,
+    speaker: &'a Speaker,
+    /// The page.
+    pub page: LockedPage,
+    /// The session that holds it.
+    pub session: Option<LockedSession>,
+    /// The time of the write.
+    pub now: Ts,
+}
+
+impl Desktop<'_> {
+    /// Who an event of everyone's verbs is from.
+    pub fn author(&self) -> Author {
+        match self.speaker {
+            Speaker::Person => Author::User,
+            Speaker::Agent(_) => Author::Agent,
+        }
+    }
+
+    /// Returns main as an actor: its open turn, else its last, else a turn that closes with the write (Words: *main*).
+    ///
+    /// # Errors
+    /// Where the journal can't be written.
+    pub fn main(&mut self) -> Result<Actor> {
+        let Some(session) = &mut self.session else {
+            return Ok(Actor {
+                turn: TurnId::new()?,
+                session: self.page.page.record.session.clone(),
+                generation: None,
+                by: By::Main,
+                name: None,
+                agent: None,
+            });
+        };
+        let turn = match &session.state.main {
+            Some(main) => main.id,
+            None => {
+                let turn = TurnId::new()?;
+                session.append(&[Entry::begun(self.now, turn, None), Entry::ended(self.now, turn, Evidence::Write)])?;
+                turn
+            }
+        };
+        Ok(Actor {
+            turn,
+            session: Some(session.session.record.id.clone()),
+            generation: session.session.record.generation,
+            by: By::Main,
+            name: None,
+            agent: None,
+        })
+    }
+
+    /// Returns main as the actor of an agent's event, `None` for a person's (everyone's verbs).
+    ///
+    /// # Errors
+    /// As [`Desktop::main`].
+    pub fn agent(&mut self) -> Result<Option<Actor>> {
+        match self.speaker {
+            Speaker::Person => Ok(None),
+            Speaker::Agent(_) => self.main().map(Some),
+        }
+    }
+
+    /// Appends events, durable on return (a command that exits 0 has its event on disk).
+    ///
+    /// # Errors
+    /// Where the write fails; none of them then stands.
+    pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Event>> {
+        self.page.append(self.now, drafts, true)
+    }
+
+    /// Writes journal entries. The page's log holds what was done; losing an entry loses a line of the story.
+    pub fn journal(&mut self, entries: &[Entry]) {
+        if let Some(session) = &mut self.session
+            && let Err(error) = session.append(entries)
+        {
+            crate::errors::note(&format!("journal: {error:#}"));
+        }
+    }
+
+    /// Gives the session's clerk a line, where a person did what main is to know.
+    pub fn tell(&mut self, thread: crate::ids::ThreadId, text: String, quote: Option<String>, wake: bool) {
+        if *self.speaker == Speaker::Person {
+            self.journal(&[Entry::clerk(self.now, Some(thread), ClerkLine { id: 0, text, quote, wake })]);
+        }
+    }
+
+    /// Tells whether someone reads what is written here (R110).
+    pub fn unread(&self) -> bool {
+        match &self.page.page.record.session {
+            None => true,
+            Some(_) => self.session.as_ref().is_none_or(|session| !session.session.record.lives()),
+        }
+    }
+
+    /// Prints what was written: the event with its notes as JSON, or a line and the notes for a person.
+    ///
+    /// # Errors
+    /// Where stdout can't be written.
+    pub fn report(&self, event: &Event, line: &str, notes: Vec<String>) -> Result<()> {
+        if self.run.common.json {
+            #[derive(Serialize)]
+            struct Written {
+                #[serde(flatten)]
+                event: Line,
+                page: crate::ids::PageId,
+                notes: Vec<String>,
+            }
+            return output::print_json(&Written { event: event.to_line(), page: self.page.page.id.clone(), notes });
+        }
+        let mut out = format!("{line}\n");
+        for note in notes {
+            out.push_str(&format!("note: {}\n", text::one_line(&note)));
+        }
+        output::print(&out)
+    }
+}

@@ -1,0 +1,126 @@
+//! The clients' dialects: the only code that knows a client's JSON. In: a payload becomes an [`Event`]. Out: a [`Decision`]
+//! becomes the client's answer.
+
+pub mod claude_code;
+
+use std::borrow::Cow;
+
+use crate::ids::{AgentId, SessionId};
+use crate::rules::words::Shell;
+
+/// A hook event, told in leaf's words. Texts are borrowed from the payload where they can be.
+#[derive(Debug)]
+pub struct Event<'a> {
+    /// The session.
+    pub session: SessionId,
+    /// The agent that the event is of.
+    pub agent: Agent,
+    /// Where the session works.
+    pub cwd: Cow<'a, str>,
+    /// The client's transcript.
+    pub transcript: Option<Cow<'a, str>>,
+    /// The client's id of the prompt that the event belongs to.
+    pub prompt: Option<Cow<'a, str>>,
+    /// What happened.
+    pub what: What<'a>,
+}
+
+/// The agent that an event is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agent {
+    /// The session's own conversation.
+    Main,
+    /// Another agent of the client.
+    Other(AgentId),
+    /// One whose id is none (R125).
+    Nameless,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum What<'a> {
+    /// A session started.
+    SessionStart(Source),
+    /// A prompt was submitted.
+    Prompt,
+    /// A tool that takes a shell command is about to run.
+    Shell {
+        /// Which shell reads it.
+        shell: Shell,
+        /// The command.
+        command: Cow<'a, str>,
+    },
+    /// All tool calls of one message of the model are done.
+    Boundary,
+    /// The model stopped; `again` where a hook continued this turn before.
+    Stop {
+        /// The client's `stop_hook_active`.
+        again: bool,
+    },
+    /// The turn died of an API error.
+    StopFailure,
+    /// The session ended.
+    SessionEnd,
+    /// Nothing that leaf acts on.
+    Other,
+}
+
+/// How a session started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Anew.
+    Startup,
+    /// An earlier session goes on.
+    Resume,
+    /// The user cleared the conversation: a new session in the same process.
+    Clear,
+    /// The conversation was compacted: the same generation goes on.
+    Compact,
+    /// A copy of another session.
+    Fork,
+    /// A word of a newer client.
+    Other,
+}
+
+impl Source {
+    /// Returns the client's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Source::Startup => "startup",
+            Source::Resume => "resume",
+            Source::Clear => "clear",
+            Source::Compact => "compact",
+            Source::Fork => "fork",
+            Source::Other => "other",
+        }
+    }
+}
+
+/// What leaf answers to an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing: the client goes on as if there were no hook.
+    Silent,
+    /// Text is added to the conversation; at a Stop this continues the turn.
+    Context(String),
+    /// The tool call is denied, for this reason.
+    Deny(String),
+}
+
+/// Why a payload could not be read.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// It is no JSON object of the client's shape.
+    NotJson(String),
+    /// It names no session, or one that is no id (R113).
+    NoSession,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unreadable::NotJson(why) => write!(f, "the payload is no JSON of the client's: {why}"),
+            Unreadable::NoSession => f.write_str("the payload names no session, or one of over 256 bytes"),
+        }
+    }
+}

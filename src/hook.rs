@@ -1,0 +1,723 @@
+//! One hook event: read, decide, write, answer. A hook never breaks the user's session: whatever fails here is one line in
+//! errors.log, silent for the client, exit 0; but for identity, which fails closed (R73).
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::client::claude_code::{self, CONTEXT_LIMIT};
+use crate::client::{Agent, Decision, Event, Source, What};
+use crate::clock::Ts;
+use crate::context;
+use crate::desk::Desk;
+use crate::errors;
+use crate::ids::{DeliveryId, Generation, PageId, TurnId};
+use crate::lock::Deadline;
+use crate::page::event::{Actor, By, pickup};
+use crate::page::view::View;
+use crate::page::{LockedPage, Page};
+use crate::place::{Dir, canonical};
+use crate::pointer;
+use crate::rules::deliver::{self, Bundle, Continue, Inbox, Moment, inbox};
+use crate::rules::words;
+use crate::session::journal::{Entry, Evidence, Kind};
+use crate::session::liveness::Life;
+use crate::session::record::{SessionRecord, Switches};
+use crate::session::state::{RENEWAL, State};
+use crate::session::{LockedSession, Session};
+use crate::text::{Fence, utf16};
+
+/// A hook waits this long for its locks (R108).
+const WAIT: Duration = Duration::from_secs(2);
+/// A larger payload is passed by, bytes.
+const PAYLOAD_LIMIT: u64 = 32 << 20;
+
+/// Runs one hook event from stdin.
+pub fn run() -> ExitCode {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(PAYLOAD_LIMIT + 1).read_to_end(&mut bytes);
+    if bytes.len() as u64 > PAYLOAD_LIMIT {
+        // The client must be able to write all of it.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        errors::note("hook: the payload is larger than 32 MiB");
+        return ExitCode::SUCCESS;
+    }
+    if let Err(error) = read {
+        errors::note(&format!("hook: the payload can't be read: {error}"));
+        return ExitCode::SUCCESS;
+    }
+    let event = match claude_code::read(&bytes) {
+        Ok(event) => event,
+        Err(error) => {
+            errors::note(&format!("hook: {error}"));
+            return ExitCode::SUCCESS;
+        }
+    };
+    if let Err(error) = handle(&event) {
+        errors::note(&format!("hook: {error:#}"));
+    }
+    ExitCode::SUCCESS
+}
+
+fn handle(event: &Event<'_>) -> Result<()> {
+    match &event.what {
+        What::Other => Ok(()),
+        What::Shell { shell, command } => say(&event.what, &identity(event, *shell, command)),
+        // An agent that is neither main nor a fork with an open turn gets nothing (R75).
+        _ if event.agent != Agent::Main => Ok(()),
+        What::SessionStart(source) => start(event, *source),
+        What::Prompt => Hook::open(event, true)?.map_or(Ok(()), |hook| hook.prompt()),
+        What::Boundary => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.boundary()),
+        What::Stop { again } => Hook::open(event, true)?.map_or(Ok(()), |hook| hook.stop(*again)),
+        What::StopFailure => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.end(Evidence::StopFailure)),
+        What::SessionEnd => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.session_end()),
+    }
+}
+
+/// Writes the client's answer: exactly one JSON object, or nothing.
+fn say(what: &What<'_>, decision: &Decision) -> Result<()> {
+    if let Some(answer) = claude_code::answer(what, decision) {
+        let mut out = std::io::stdout().lock();
+        out.write_all(answer.as_bytes()).and_then(|()| out.flush()).context("the answer could not be written")?;
+    }
+    Ok(())
+}
+
+/// Decides a shell call (R65, R66): first what nobody may run (R70), then who an agent is.
+fn identity(event: &Event<'_>, shell: words::Shell, command: &str) -> Decision {
+    if !words::may_name_leaf(command, shell) {
+        return Decision::Silent;
+    }
+    if let Some(forbidden) = words::plumbing(command, shell) {
+        return Decision::Deny(way_out(forbidden));
+    }
+    if event.agent == Agent::Main || !words::has_word(command) {
+        return Decision::Silent;
+    }
+    let known = match &event.agent {
+        Agent::Main => Ok(()),
+        Agent::Nameless => Err(anyhow::anyhow!("the client gave an agent_id that is none")),
+        Agent::Other(_) => known_agent(event),
+    };
+    match known {
+        Ok(()) => Decision::Silent,
+        Err(error) => {
+            errors::note(&format!("hook: identity: {error:#}"));
+            Decision::Deny(format!(
+                "leaf can't tell whose call this is ({error:#}), and a fork's write must never be taken for main's: run it again, \
+                 or leave the thread to main"
+            ))
+        }
+    }
+}
+
+/// Says why a command is nobody's here (R70), and what to do instead.
+fn way_out(forbidden: words::Forbidden) -> String {
+    let verb = forbidden.verb();
+    match forbidden {
+        words::Forbidden::AgentId => {
+            format!(
+                "leaf: {verb} is written by leaf's hook alone: leave it out, and the command acts for whoever runs it"
+            )
+        }
+        words::Forbidden::Plumbing(_) => {
+            format!(
+                "leaf: `leaf {verb}` is for the client's hooks alone: `leaf page state` shows what stands, `leaf thread reply` answers"
+            )
+        }
+        words::Forbidden::User(_) => format!(
+            "leaf: `leaf {verb}` speaks as the user, who writes from a terminal of their own: to say something in a thread, \
+             leaf thread reply THREAD TEXT --unasked"
+        ),
+    }
+}
+
+/// Reads what is needed to tell an agent's kind. No agent but main has turns yet, so that every one is a worker, whose calls
+/// pass as they are (R65); what can't be read fails closed all the same (R73).
+fn known_agent(event: &Event<'_>) -> Result<()> {
+    let desk = Desk::new(WAIT)?;
+    let Some(home) = desk.home()? else { return Ok(()) };
+    if let Some(session) = Session::open(&home, &event.session)? {
+        session.state()?;
+    }
+    Ok(())
+}
+
+/// Begins or goes on with a session (R2, R109, R112).
+fn start(event: &Event<'_>, source: Source) -> Result<()> {
+    let desk = Desk::new(WAIT)?;
+    let home = desk.make_home()?;
+    let known = Session::open(&home, &event.session)?;
+    let goes_on = source == Source::Compact
+        && known.as_ref().is_some_and(|session| standing(&desk, &session.record) == Standing::Own);
+    let mut notes = Vec::new();
+    if !goes_on {
+        begin(&desk, &home, event, source.word())?;
+        if matches!(source, Source::Clear | Source::Resume) {
+            take_over_process(&desk, &home, event)?;
+        }
+        if let Some(session) = Session::open(&home, &event.session)? {
+            notes = inherit(&desk, &home, &session)?;
+        }
+    }
+    let Some(hook) = Hook::open(event, false)? else { return Ok(()) };
+    let mut output = Output { text: notes.iter().map(|note| format!("leaf: {note}\n")).collect(), ..Output::default() };
+    if matches!(source, Source::Compact | Source::Resume) {
+        hook.recover(&mut output)?;
+    }
+    hook.finish(output)
+}
+
+/// Whose session a hook's process speaks for (R112).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// The session's client.
+    Own,
+    /// Another client, while the session's own lives.
+    Foreign,
+    /// The session's client is gone, or was never recorded: this one begins a generation.
+    New,
+}
+
+fn standing(desk: &Desk, record: &SessionRecord) -> Standing {
+    if record.generation.is_none() {
+        return Standing::New;
+    }
+    match (&record.process, desk.client_pid()) {
+        (None, _) | (_, None) => Standing::Own,
+        (Some(process), Some(pid)) if process.pid == pid => Standing::Own,
+        (Some(process), Some(_)) if process.life() == Life::Dead => Standing::New,
+        (Some(_), Some(_)) => Standing::Foreign,
+    }
+}
+
+/// Begins a generation: it ends the older one's open turns (Words: *generation*), and its client is the session's (R112).
+fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()> {
+    let now = desk.now();
+    let cwd = canonical(Path::new(event.cwd.as_ref())).to_string_lossy().into_owned();
+    let fresh = SessionRecord::new(event.session.clone(), cwd.clone(), now);
+    let mut session = Session::make(home, &fresh, desk.deadline())?.lock(desk.deadline())?;
+    let generation = Generation::new()?;
+    let mut entries = Vec::new();
+    if let Some(main) = session.state.main.as_ref().filter(|main| main.ended.is_none()) {
+        entries.push(Entry::ended(now, main.id, Evidence::Generation));
+    }
+    entries.push(Entry {
+        generation: Some(generation),
+        source: Some(source.to_owned()),
+        ..Entry::new(now, Kind::Generation)
+    });
+    session.append(&entries)?;
+    let switch = |name: &str, default: bool| match desk.env.text(name).as_deref() {
+        Some("on") => true,
+        Some("off") => false,
+        _ => default,
+    };
+    let record = SessionRecord {
+        generation: Some(generation),
+        process: desk.client(),
+        attended: desk.attended(),
+        switches: Switches {
+            fork_replies: switch("LEAF_FORK_REPLIES", true),
+            fork_work: switch("LEAF_FORK_WORK", false),
+        },
+        cwd: if event.cwd.is_empty() { session.session.record.cwd.clone() } else { cwd },
+        transcript: event.transcript.as_deref().map(ToOwned::to_owned),
+        ended: None,
+        moved_to: None,
+        ..session.session.record.clone()
+    };
+    session.replace_record(record)
+}
+
+/// Takes over the pages and unread lines of the session that just ended in this process (R109).
+fn take_over_process(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
+    let Some(process) = desk.client() else { return Ok(()) };
+    let before = Session::all(home)?
+        .into_iter()
+        .filter(|session| session.record.id != event.session && session.record.process.as_ref() == Some(&process))
+        .filter(|session| session.record.ended.is_some() && session.record.moved_to.is_none())
+        .max_by_key(|session| session.record.ended);
+    let Some(before) = before else { return Ok(()) };
+    let Some(own) = Session::open(home, &event.session)? else { return Ok(()) };
+    let was = before.record.id.clone();
+    // The oldest first, so that the one that came last stays last.
+    for page in desk.held(home, &before.record)?.into_iter().rev() {
+        desk.take_over(page, &own, |record| record.session.as_ref() == Some(&was))?;
+    }
+    let (mut before, mut own) = lock_both(desk, before, own)?;
+    let now = desk.now();
+    let lines: Vec<Entry> = before.state.clerk.iter().map(|line| Entry::clerk(now, None, line.clone())).collect();
+    own.append(&lines)?;
+    let printed: Vec<u64> = before.state.clerk.iter().map(|line| line.id).collect();
+    if !printed.is_empty() {
+        before.append(&[Entry { lines: printed, ..Entry::new(now, Kind::Printed) }])?;
+    }
+    let record = SessionRecord { moved_to: Some(own.session.record.id.clone()), ..before.session.record.clone() };
+    before.replace_record(record)
+}
+
+/// Locks two sessions in the order of their keys.
+pub fn lock_both(desk: &Desk, one: Session, two: Session) -> Result<(LockedSession, LockedSession)> {
+    let deadline = desk.deadline();
+    if one.record.id.key() <= two.record.id.key() {
+        let one = one.lock(deadline)?;
+        Ok((one, two.lock(deadline)?))
+    } else {
+        let two = two.lock(deadline)?;
+        Ok((one.lock(deadline)?, two))
+    }
+}
+
+/// Gives a person's new session its project's page, where something waits on one that no live session holds (R110).
+fn inherit(desk: &Desk, home: &Dir, session: &Session) -> Result<Vec<String>> {
+    if !session.record.attended || !desk.held(home, &session.record)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let project = canonical(Path::new(&session.record.cwd));
+    let Some(page) = desk.free_page(home, |other| canonical(other) == project)? else { return Ok(Vec::new()) };
+    let view = page.view()?;
+    let open = |thread: &crate::page::view::Thread| {
+        thread.waiting().next().is_some()
+            || thread.todos.iter().any(|todo| todo.state == crate::page::view::TodoState::Open)
+    };
+    let waiting = view.in_order().filter(|thread| open(thread)).count();
+    if waiting == 0 {
+        return Ok(Vec::new());
+    }
+    let found = desk.inherit_page(home, session)?;
+    Ok(found
+        .map(|found| {
+            let threads = crate::text::count(waiting, "thread");
+            found
+                .notes
+                .into_iter()
+                .map(|note| format!("this session {note}: {threads} with open messages or to-dos"))
+                .collect()
+        })
+        .unwrap_or_default())
+}
+
+/// What a hook is to print, and what is written once it was.
+#[derive(Default)]
+struct Output {
+    text: String,
+    after: Vec<Entry>,
+}
+
+impl Output {
+    fn room(&self) -> usize {
+        CONTEXT_LIMIT.saturating_sub(utf16(&self.text) + 1)
+    }
+
+    /// Adds a part if it fits.
+    fn add(&mut self, part: &str) -> bool {
+        let fits = utf16(part) <= self.room();
+        if fits {
+            if !self.text.is_empty() && !part.is_empty() {
+                self.text.push('\n');
+            }
+            self.text.push_str(part);
+        }
+        fits
+    }
+}
+
+/// A hook of a session's own client, for main.
+struct Hook<'a> {
+    desk: Desk,
+    home: Dir,
+    event: &'a Event<'a>,
+    deadline: Deadline,
+    record: SessionRecord,
+}
+
+impl<'a> Hook<'a> {
+    /// Opens the event's session. One that leaf never heard of (the plugin came in the middle of it) is begun where `begins`.
+    /// `Ok(None)` where the event is none of this session's client (R112).
+    fn open(event: &'a Event<'a>, begins: bool) -> Result<Option<Hook<'a>>> {
+        let desk = Desk::new(WAIT)?;
+        let home = if begins { Some(desk.make_home()?) } else { desk.home()? };
+        let Some(home) = home else { return Ok(None) };
+        let deadline = desk.deadline();
+        let mut session = Session::open(&home, &event.session)?;
+        let stands = session.as_ref().map_or(Standing::New, |session| standing(&desk, &session.record));
+        match stands {
+            Standing::Own => {}
+            Standing::Foreign => return Ok(None),
+            Standing::New if begins => {
+                begin(&desk, &home, event, "late")?;
+                session = Session::open(&home, &event.session)?;
+            }
+            Standing::New => return Ok(None),
+        }
+        Ok(session.map(|session| Hook { desk, home, event, deadline, record: session.record }))
+    }
+
+    fn session(&self) -> Result<Session> {
+        Session::open(&self.home, &self.record.id)?.context("the session is gone")
+    }
+
+    fn lock(&self) -> Result<LockedSession> {
+        self.session()?.lock(self.deadline)
+    }
+
+    fn actor(&self, turn: TurnId) -> Actor {
+        Actor {
+            turn,
+            session: Some(self.record.id.clone()),
+            generation: self.record.generation,
+            by: By::Main,
+            name: None,
+            agent: None,
+        }
+    }
+
+    /// A prompt opens main's turn, or renews it where it is of the same prompt id (R42), and delivers.
+    fn prompt(&self) -> Result<()> {
+        let mut session = self.lock()?;
+        let now = self.desk.now();
+        let prompt = self.event.prompt.as_deref().map(ToOwned::to_owned);
+        let open = session.state.main.as_ref().filter(|main| main.ended.is_none());
+        let entries = match open {
+            Some(main) if prompt.is_some() && main.prompt == prompt => vec![Entry::renewed(now, main.id, false)],
+            Some(main) => vec![Entry::ended(now, main.id, Evidence::Prompt), Entry::begun(now, TurnId::new()?, prompt)],
+            None => vec![Entry::begun(now, TurnId::new()?, prompt)],
+        };
+        session.append(&entries)?;
+        drop(session);
+        let mut output = Output::default();
+        self.deliver(Moment::Prompt, None, &mut output)?;
+        self.finish(output)
+    }
+
+    /// A tool boundary renews main's turn, at most once a minute, and delivers.
+    fn boundary(&self) -> Result<()> {
+        let state = self.session()?.state()?;
+        self.keep_turn(&state)?;
+        let mut output = Output::default();
+        self.deliver(Moment::Boundary, None, &mut output)?;
+        self.finish(output)
+    }
+
+    /// Renews main's turn at a boundary where that is worth a write: the first after a Stop that continued it (R104), or after
+    /// a minute. A turn that is missing (its prompt's hook failed) is opened.
+    fn keep_turn(&self, state: &State) -> Result<()> {
+        let now = self.desk.now();
+        let due = match state.main.as_ref().filter(|main| main.ended.is_none()) {
+            Some(main) => state.continued > 0 || now.0 - main.renewed.0 >= RENEWAL,
+            None => true,
+        };
+        if !due {
+            return Ok(());
+        }
+        let mut session = self.lock()?;
+        let entry = match session.state.main.as_ref().filter(|main| main.ended.is_none()) {
+            Some(main) => Entry::renewed(now, main.id, true),
+            None => Entry::begun(now, TurnId::new()?, self.event.prompt.as_deref().map(ToOwned::to_owned)),
+        };
+        session.append(&[entry])
+    }
+
+    /// A Stop continues the turn for what main is to do before it, else ends it (R104).
+    fn stop(&self, again: bool) -> Result<()> {
+        let state = self.session()?.state()?;
+        let views = self.views()?;
+        let inboxes = self.inboxes(&views, &state);
+        let cap = self.desk.env.text("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP");
+        let Some(why) = deliver::stop(&inboxes, &state, again, claude_code::stop_cap(cap.as_deref())) else {
+            return self.end(Evidence::Stop);
+        };
+        let mut output = Output::default();
+        self.deliver(Moment::Stop { again }, Some(why), &mut output)?;
+        if output.text.is_empty() {
+            // What was there is gone by now.
+            return self.end(Evidence::Stop);
+        }
+        let mut session = self.lock()?;
+        let now = self.desk.now();
+        let (rule, words) = match why {
+            Continue::Input => ("R104", "new input"),
+            Continue::Debt => ("R104", "old debt"),
+            Continue::Todo => ("R95", "open to-dos"),
+        };
+        let mut entries = Vec::new();
+        if session.state.main.as_ref().is_none_or(|main| main.ended.is_some()) {
+            entries.push(Entry::begun(now, TurnId::new()?, None));
+        }
+        entries.push(Entry {
+            turn: session.state.main.as_ref().map(|main| main.id),
+            rule: Some(rule.to_owned()),
+            why: Some(words.to_owned()),
+            ..Entry::new(now, Kind::Continued)
+        });
+        session.append(&entries)?;
+        drop(session);
+        self.finish(output)
+    }
+
+    /// Ends main's turn.
+    fn end(&self, evidence: Evidence) -> Result<()> {
+        let mut session = self.lock()?;
+        if let Some(main) = session.state.main.as_ref().filter(|main| main.ended.is_none()) {
+            let entry = Entry::ended(self.desk.now(), main.id, evidence);
+            session.append(&[entry])?;
+        }
+        Ok(())
+    }
+
+    /// Records that the session ended (R109, R110).
+    fn session_end(&self) -> Result<()> {
+        self.end(Evidence::SessionEnd)?;
+        let mut session = self.lock()?;
+        let record = SessionRecord { ended: Some(self.desk.now()), ..session.session.record.clone() };
+        session.replace_record(record)
+    }
+
+    /// Tells a main that recovers what it owes, once, by reference (R54).
+    fn recover(&self, output: &mut Output) -> Result<()> {
+        let state = self.session()?.state()?;
+        for (page, view) in &self.views()? {
+            let inbox = inbox(view, &page.id, &self.record.id, &state);
+            self.say_debts(page, &inbox, Moment::Recovery, output)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the pages that the session holds. A session that holds none reads none (R107).
+    fn views(&self) -> Result<Vec<(Page, View)>> {
+        if self.record.pages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut views = Vec::new();
+        for page in self.desk.held(&self.home, &self.record)?.into_iter().rev() {
+            match page.view() {
+                Ok(view) => views.push((page, view)),
+                // One page that can't be read must not keep the others from main.
+                Err(error) => errors::note(&format!("hook: page {}: {error:#}", page.id)),
+            }
+        }
+        Ok(views)
+    }
+
+    fn inboxes<'v>(&self, views: &'v [(Page, View)], state: &'v State) -> Vec<Inbox<'v>> {
+        views.iter().map(|(page, view)| inbox(view, &page.id, &self.record.id, state)).collect()
+    }
+
+    /// Gathers what main gets now (R100). What it picks up is on disk before the output is (R101).
+    fn deliver(&self, moment: Moment, why: Option<Continue>, output: &mut Output) -> Result<()> {
+        let state = self.session()?.state()?;
+        let views = self.views()?;
+        let now = self.desk.now();
+        self.say_clerk(&state, now, output)?;
+        for (page, view) in views {
+            let inbox = inbox(&view, &page.id, &self.record.id, &state);
+            if !inbox.gone.is_empty() && output.add(&context::gone(&inbox.gone)) {
+                let told = Entry { page: Some(page.id.clone()), seq: Some(view.seq), ..Entry::new(now, Kind::Told) };
+                output.after.push(Entry { turn: state.main.as_ref().map(|main| main.id), ..told });
+            }
+            if why == Some(Continue::Todo) && !inbox.todos.is_empty() {
+                let fence = Fence::around(inbox.todos.iter().map(|todo| todo.title.as_str()))?;
+                output.add(&context::todos(&fence, &inbox.todos));
+            }
+            if moment == Moment::Prompt || why == Some(Continue::Debt) {
+                self.say_debts(&page, &inbox, moment, output)?;
+            }
+            let again = why == Some(Continue::Debt);
+            let pointers = if again { inbox.pointers.clone() } else { inbox.pointers_to_say(&state) };
+            let told: Vec<(DeliveryId, Vec<_>)> =
+                pointers.iter().map(|pointer| (pointer.delivery, pointer.messages.clone())).collect();
+            for (delivery, messages) in told {
+                self.say_pointer(&page.id, delivery, messages, &state, now, output)?;
+            }
+            if !inbox.unshown.is_empty() {
+                self.repeat(&page, &inbox, output)?;
+            }
+            if !inbox.new.is_empty() {
+                let id = page.id.clone();
+                // A page whose lock isn't had in time changes nothing, and keeps nothing else from main (R102, R108).
+                if let Err(error) = self.pick_up(page, output) {
+                    errors::note(&format!("hook: page {id}: {error:#}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Picks up what is new on a page, under its lock and the session's: inline where it fits, else by pointer (R76).
+    fn pick_up(&self, page: Page, output: &mut Output) -> Result<()> {
+        let mut page = page.lock(self.deadline)?;
+        if page.page.record.session.as_ref() != Some(&self.record.id) {
+            return Ok(());
+        }
+        let mut session = self.lock()?;
+        let now = self.desk.now();
+        let turn = match session.state.main.as_ref().filter(|main| main.ended.is_none()) {
+            Some(main) => main.id,
+            None => {
+                let turn = TurnId::new()?;
+                session.append(&[Entry::begun(now, turn, None)])?;
+                turn
+            }
+        };
+        let inbox = inbox(&page.view, &page.page.id, &self.record.id, &session.state);
+        if inbox.new.is_empty() {
+            return Ok(());
+        }
+        let id = page.page.id.clone();
+        // The delivery's id is that of the pickup which the next write begins with.
+        let delivery: DeliveryId = page.page.record.key.id(page.view.seq + 1).into();
+        let fence = Fence::around(texts(&inbox.new))?;
+        let text = context::delivery(&fence, &id, delivery, &inbox.new, false);
+        if utf16(&text) > output.room() {
+            let (delivery, messages) = self.write_pointer(&page, &inbox.new)?;
+            return self.say_pointer_locked(&id, delivery, messages, &mut session, turn, now, output);
+        }
+        let taken: Vec<Entry> = inbox
+            .new
+            .iter()
+            .map(|bundle| Entry {
+                page: Some(id.clone()),
+                thread: Some(bundle.thread.id),
+                turn: Some(turn),
+                message: bundle.answers(),
+                messages: bundle.messages.iter().map(|message| message.id).collect(),
+                delivery: Some(delivery),
+                by: Some(By::Main),
+                rule: Some("R100".to_owned()),
+                ..Entry::new(now, Kind::Taken)
+            })
+            .collect();
+        let drafts = inbox
+            .new
+            .iter()
+            .map(|bundle| {
+                let messages = bundle.messages.iter().map(|message| message.id).collect();
+                pickup(bundle.thread.id, messages, None, self.actor(turn))
+            })
+            .collect();
+        session.append(&taken)?;
+        page.append(now, drafts, false)?;
+        output.add(&text);
+        output.after.push(shown(&id, delivery, now));
+        Ok(())
+    }
+
+    /// Writes a delivery by pointer: its file is there before anyone is told of it (R101).
+    fn write_pointer(&self, page: &LockedPage, new: &[Bundle<'_>]) -> Result<(DeliveryId, Vec<crate::ids::MessageId>)> {
+        pointer::write(page, new)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one journal entry and one line of output, of values at hand")]
+    fn say_pointer_locked(
+        &self,
+        page: &PageId,
+        delivery: DeliveryId,
+        messages: Vec<crate::ids::MessageId>,
+        session: &mut LockedSession,
+        turn: TurnId,
+        now: Ts,
+        output: &mut Output,
+    ) -> Result<()> {
+        let text = context::pointer(page, delivery, messages.len());
+        session.append(&[Entry {
+            page: Some(page.clone()),
+            delivery: Some(delivery),
+            messages,
+            turn: Some(turn),
+            ..Entry::new(now, Kind::Told)
+        }])?;
+        output.add(&text);
+        Ok(())
+    }
+
+    /// Says a pointer again, once a turn (R101).
+    fn say_pointer(
+        &self,
+        page: &PageId,
+        delivery: DeliveryId,
+        messages: Vec<crate::ids::MessageId>,
+        state: &State,
+        now: Ts,
+        output: &mut Output,
+    ) -> Result<()> {
+        let Some(turn) = state.main.as_ref().map(|main| main.id) else { return Ok(()) };
+        let mut session = self.lock()?;
+        self.say_pointer_locked(page, delivery, messages, &mut session, turn, now, output)
+    }
+
+    /// Repeats deliveries that may never have reached main, by their references; after this never again (R101).
+    fn repeat(&self, page: &Page, inbox: &Inbox<'_>, output: &mut Output) -> Result<()> {
+        let now = self.desk.now();
+        let mut by_delivery: Vec<(DeliveryId, Vec<Bundle<'_>>)> = Vec::new();
+        for (delivery, bundle) in &inbox.unshown {
+            match by_delivery.iter_mut().find(|(other, _)| other == delivery) {
+                Some((_, bundles)) => bundles.push(bundle.clone()),
+                None => by_delivery.push((*delivery, vec![bundle.clone()])),
+            }
+        }
+        let mut entries = Vec::new();
+        for (delivery, bundles) in &by_delivery {
+            let fence = Fence::around(texts(bundles))?;
+            let text = context::delivery(&fence, &page.id, *delivery, bundles, true);
+            // Too long beside what came meanwhile: it waits for the next hook.
+            if output.add(&text) {
+                entries.push(shown(&page.id, *delivery, now));
+            }
+        }
+        self.lock()?.append(&entries)
+    }
+
+    fn say_debts(&self, page: &Page, inbox: &Inbox<'_>, moment: Moment, output: &mut Output) -> Result<()> {
+        let debts = inbox.debts_to_say(moment);
+        if debts.is_empty() {
+            return Ok(());
+        }
+        let fence = Fence::around(debts.iter().map(|debt| debt.message.text.as_str()))?;
+        if output.add(&context::debts(&fence, &debts)) {
+            output.after.push(Entry {
+                page: Some(page.id.clone()),
+                messages: debts.iter().map(|debt| debt.message.id).collect(),
+                ..Entry::new(self.desk.now(), Kind::Told)
+            });
+        }
+        Ok(())
+    }
+
+    fn say_clerk(&self, state: &State, now: Ts, output: &mut Output) -> Result<()> {
+        if state.clerk.is_empty() {
+            return Ok(());
+        }
+        let fence = Fence::around(state.clerk.iter().filter_map(|line| line.quote.as_deref()))?;
+        // Half of the room: messages come first, lines can wait for the next boundary.
+        let (text, lines) = context::clerk(&fence, &state.clerk, output.room() / 2);
+        if !lines.is_empty() {
+            output.add(&text);
+            output.after.push(Entry { lines, ..Entry::new(now, Kind::Printed) });
+        }
+        Ok(())
+    }
+
+    /// Prints, and only then writes what was shown (R101, R107).
+    fn finish(&self, output: Output) -> Result<()> {
+        if output.text.is_empty() {
+            return Ok(());
+        }
+        say(&self.event.what, &Decision::Context(output.text))?;
+        if output.after.is_empty() {
+            return Ok(());
+        }
+        self.lock()?.append(&output.after)
+    }
+}
+
+fn shown(page: &PageId, delivery: DeliveryId, now: Ts) -> Entry {
+    Entry { page: Some(page.clone()), delivery: Some(delivery), ..Entry::new(now, Kind::Shown) }
+}
+
+fn texts<'v>(bundles: &'v [Bundle<'v>]) -> impl Iterator<Item = &'v str> + Clone {
+    bundles.iter().flat_map(|bundle| bundle.messages.iter().map(|message| message.text.as_str()))
+}

@@ -1,0 +1,149 @@
+//! The page log's bytes: append only, one JSON event a line. Its flock is the page's lock.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use rustix::fs::OFlags;
+
+use super::{LOG, event};
+use crate::place::{Dir, PlaceError};
+
+/// An open log of JSON lines: a page's, or a session's journal.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    path: std::path::PathBuf,
+    end: u64,
+}
+
+impl Log {
+    /// Opens a page's log for reading.
+    ///
+    /// # Errors
+    /// Where it can't be opened.
+    pub fn open_to_read(dir: &Dir) -> Result<Log, PlaceError> {
+        Log::open(dir, LOG, OFlags::RDONLY)
+    }
+
+    /// Opens a page's log for writing.
+    ///
+    /// # Errors
+    /// Where it can't be opened.
+    pub fn open_to_write(dir: &Dir) -> Result<Log, PlaceError> {
+        Log::open(dir, LOG, OFlags::RDWR)
+    }
+
+    /// Opens a log by its name.
+    ///
+    /// # Errors
+    /// Where it is missing or can't be opened.
+    pub fn open(dir: &Dir, name: &str, flags: OFlags) -> Result<Log, PlaceError> {
+        let path = dir.path().join(name);
+        match dir.file(name, flags)? {
+            Some(file) => Ok(Log { file, path, end: 0 }),
+            None => Err(PlaceError::Io(path, io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    /// Returns the open file, for its lock.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns the offset behind the last byte that was read or written.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    fn error(&self, error: io::Error) -> PlaceError {
+        PlaceError::Io(self.path.clone(), error)
+    }
+
+    /// Returns the log's length in bytes.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn len(&self) -> Result<u64, PlaceError> {
+        self.file.metadata().map(|meta| meta.len()).map_err(|error| self.error(error))
+    }
+
+    /// Reads one byte.
+    ///
+    /// # Errors
+    /// Where there is none at that offset.
+    pub fn read_at(&mut self, offset: u64) -> Result<u8, PlaceError> {
+        let mut byte = [0];
+        let read = self.file.seek(SeekFrom::Start(offset)).and_then(|_| self.file.read_exact(&mut byte));
+        read.map_err(|error| self.error(error))?;
+        Ok(byte[0])
+    }
+
+    /// Reads the first bytes, at most `limit`.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn read_head(&mut self, limit: u64) -> Result<Vec<u8>, PlaceError> {
+        let mut bytes = Vec::new();
+        let read = self.file.seek(SeekFrom::Start(0)).and_then(|_| (&self.file).take(limit).read_to_end(&mut bytes));
+        read.map_err(|error| self.error(error))?;
+        Ok(bytes)
+    }
+
+    /// Reads all from an offset. The last line may be torn.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn read_from(&mut self, offset: u64) -> Result<Vec<u8>, PlaceError> {
+        let mut bytes = Vec::new();
+        let read = self.file.seek(SeekFrom::Start(offset)).and_then(|_| self.file.read_to_end(&mut bytes));
+        read.map_err(|error| self.error(error))?;
+        self.end = offset + bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    /// Appends whole lines under the lock. A torn line that a killed writer left is closed first, so that it is lost alone
+    /// (R127). Where the write or the sync fails the log is cut back: half a transaction never stands.
+    ///
+    /// # Errors
+    /// Where the disk is full or fails; nothing was then appended.
+    pub fn append(&mut self, lines: &[u8], sync: bool) -> Result<(), PlaceError> {
+        let before = self.file.seek(SeekFrom::End(0)).map_err(|error| self.error(error))?;
+        let torn = before > 0 && self.read_at(before - 1)? != b'\n';
+        self.file.seek(SeekFrom::End(0)).map_err(|error| self.error(error))?;
+        let mut written = if torn { self.file.write_all(b"\n") } else { Ok(()) };
+        if written.is_ok() {
+            written = self.file.write_all(lines);
+        }
+        if written.is_ok() && sync {
+            written = self.file.sync_data();
+        }
+        if let Err(error) = written {
+            let _ = self.file.set_len(before);
+            return Err(self.error(error));
+        }
+        self.end = before + u64::from(torn) + lines.len() as u64;
+        Ok(())
+    }
+}
+
+/// What lies in a stretch of a log.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// A whole line, without its newline.
+    Line(&'a [u8]),
+    /// What follows the last newline: a write in flight, or torn by a kill. It is nobody's event.
+    Torn(&'a [u8]),
+}
+
+/// Splits bytes of a log, beginning at a line's start, into pieces.
+pub fn pieces(bytes: &[u8]) -> impl Iterator<Item = Piece<'_>> {
+    bytes.split_inclusive(|byte| *byte == b'\n').map(|line| match line.strip_suffix(b"\n") {
+        Some(line) => Piece::Line(line),
+        None => Piece::Torn(line),
+    })
+}
+
+/// Reads one line of a page log; `None` where it is damaged.
+pub fn parse(line: &[u8]) -> Option<event::Event> {
+    serde_json::from_slice::<event::Line>(line).ok()?.into_event()
+}

@@ -1,0 +1,211 @@
+//! A page: its record, its log, and the view folded from it.
+
+pub mod event;
+pub mod log;
+pub mod snapshot;
+pub mod state;
+pub mod view;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::FORMAT;
+use crate::clock::Ts;
+use crate::ids::{IdKey, PageId, SessionId};
+use crate::lock::{self, Deadline};
+use crate::place::{Dir, PlaceError};
+use log::Log;
+use view::View;
+
+/// `page.json`: what a page is, and the authority on which session holds it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PageRecord {
+    /// The format of the page's directory.
+    pub format: u32,
+    /// The page's title.
+    pub title: String,
+    /// The project's directory.
+    pub project: String,
+    /// When the page was made.
+    pub created: Ts,
+    /// The key of its ids.
+    pub key: IdKey,
+    /// The session that holds the page.
+    pub session: Option<SessionId>,
+    /// When that session came to hold it.
+    pub held_since: Option<Ts>,
+    /// The page's `seq` at that time (R13(c)).
+    #[serde(default)]
+    pub held_from: u32,
+}
+
+/// A page of the state directory, not locked.
+#[derive(Debug)]
+pub struct Page {
+    /// The page's slug.
+    pub id: PageId,
+    /// Its directory.
+    pub dir: Dir,
+    /// Its record, as read when the page was opened or locked.
+    pub record: PageRecord,
+}
+
+/// The name of the page log.
+pub const LOG: &str = "log.jsonl";
+/// The name of the page's record.
+pub const RECORD: &str = "page.json";
+/// The directory of a page's pointers.
+pub const DELIVERIES: &str = "deliveries";
+
+impl Page {
+    /// Opens a page; `Ok(None)` where there is none of that slug.
+    ///
+    /// # Errors
+    /// Where its record can't be read.
+    pub fn open(home: &Dir, id: &PageId) -> Result<Option<Page>> {
+        let Some(pages) = home.sub("pages")? else { return Ok(None) };
+        let Some(dir) = pages.sub(id.as_str())? else { return Ok(None) };
+        match read_record(&dir)? {
+            Some(record) => Ok(Some(Page { id: id.clone(), dir, record })),
+            None => Ok(None),
+        }
+    }
+
+    /// Makes a page, whole or not at all: it is built aside and renamed into its place. `Ok(None)` where the slug is taken.
+    ///
+    /// # Errors
+    /// Where it can't be written.
+    pub fn create(home: &Dir, id: &PageId, record: PageRecord) -> Result<Option<Page>> {
+        let pages = home.make("pages")?;
+        if pages.sub(id.as_str())?.is_some() {
+            return Ok(None);
+        }
+        let aside = format!(".new-{:016x}", crate::ids::random_u64()?);
+        let dir = pages.make(&aside)?;
+        dir.make(DELIVERIES)?;
+        dir.make_file(LOG)?;
+        dir.replace(RECORD, &serde_json::to_vec(&record)?, true)?;
+        dir.sync()?;
+        // A directory takes the place of an empty one alone, so that of two makers of one slug only one comes through.
+        if pages.rename(&aside, id.as_str()).is_err() {
+            for name in [LOG, RECORD] {
+                let _ = dir.remove(name);
+            }
+            let _ = std::fs::remove_dir(dir.path().join(DELIVERIES));
+            let _ = std::fs::remove_dir(dir.path());
+            return Ok(None);
+        }
+        pages.sync()?;
+        Page::open(home, id)
+    }
+
+    /// Returns the slugs of all pages.
+    ///
+    /// # Errors
+    /// Where the directory can't be read.
+    pub fn all(home: &Dir) -> Result<Vec<PageId>, PlaceError> {
+        let Some(pages) = home.sub("pages")? else { return Ok(Vec::new()) };
+        Ok(pages.names()?.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Reads the page's view without its lock: whole lines of an append-only log are true whenever they are read.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn view(&self) -> Result<View> {
+        let mut log = Log::open_to_read(&self.dir)?;
+        snapshot::load(&self.dir, self.record.key, &mut log)
+    }
+
+    /// Locks the page and reads its record and view as they then are.
+    ///
+    /// # Errors
+    /// At the deadline, where there are no locks, or where the page can't be read.
+    pub fn lock(self, deadline: Deadline) -> Result<LockedPage> {
+        let mut log = Log::open_to_write(&self.dir)?;
+        lock::exclusive(log.file(), deadline)?;
+        let record = read_record(&self.dir)?.with_context(|| format!("page {} is gone", self.id))?;
+        let view = snapshot::load(&self.dir, record.key, &mut log)?;
+        Ok(LockedPage { page: Page { record, ..self }, log, view })
+    }
+
+    /// Returns the directory of the page's pointers.
+    ///
+    /// # Errors
+    /// Where it can't be opened or made.
+    pub fn deliveries(&self) -> Result<Dir, PlaceError> {
+        self.dir.make(DELIVERIES)
+    }
+}
+
+fn read_record(dir: &Dir) -> Result<Option<PageRecord>> {
+    let Some(bytes) = dir.read(RECORD)? else { return Ok(None) };
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .with_context(|| format!("{} is damaged: `leaf doctor` says more", dir.path().join(RECORD).display()))
+}
+
+/// A page under its lock, which is freed with this value.
+#[derive(Debug)]
+pub struct LockedPage {
+    /// The page; its record is as it stands under the lock.
+    pub page: Page,
+    log: Log,
+    /// The view as it stands under the lock; kept up by [`LockedPage::append`].
+    pub view: View,
+}
+
+impl LockedPage {
+    /// Appends events as one write and folds them into the view. With `sync` they are durable on return (a person or an
+    /// agent is told that they stand); on any failure none of them stands.
+    ///
+    /// # Errors
+    /// Where the page is of a newer format (R127), or the write fails.
+    pub fn append(&mut self, now: Ts, drafts: Vec<event::Draft>, sync: bool) -> Result<Vec<event::Event>> {
+        if drafts.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.check_writable()?;
+        let ts = now.max(self.view.ts);
+        let mut seq = self.view.seq;
+        let mut events: Vec<event::Event> = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            seq = seq.checked_add(1).context("the page has no ids left: make a new one with `leaf page new`")?;
+            events.push(draft(self.page.record.key, seq, ts, &events));
+        }
+        let mut bytes = Vec::new();
+        for event in &events {
+            serde_json::to_writer(&mut bytes, &event.to_line())?;
+            bytes.push(b'\n');
+        }
+        self.log.append(&bytes, sync)?;
+        for event in &events {
+            self.view.apply(event);
+        }
+        self.view.offset = self.log.end();
+        snapshot::store_if_worth(&self.page.dir, self.page.record.key, &mut self.view);
+        Ok(events)
+    }
+
+    /// Replaces the page's record.
+    ///
+    /// # Errors
+    /// Where the page is of a newer format (R127), or the write fails.
+    pub fn replace_record(&mut self, record: PageRecord) -> Result<()> {
+        self.check_writable()?;
+        self.page.dir.replace(RECORD, &serde_json::to_vec(&record)?, true)?;
+        self.page.record = record;
+        Ok(())
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.page.record.format > FORMAT {
+            bail!(
+                "page {} was written by a newer leaf (format {}, this one knows {FORMAT}): it can be read, but to write update leaf",
+                self.page.id,
+                self.page.record.format
+            );
+        }
+        Ok(())
+    }
+}

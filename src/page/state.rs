@@ -1,0 +1,293 @@
+//! `leaf page state`: what stands on a page, for whoever asks.
+
+use serde::Serialize;
+
+use super::PageRecord;
+use super::event::{Author, By};
+use super::view::{Start, Thread, TodoState, View};
+use crate::FORMAT;
+use crate::clock::Ts;
+use crate::ids::{AgentId, MessageId, PageId, Reference, SessionId, ThreadId, TodoId, TurnId};
+use crate::rules::holding::{self, Holder, TurnState};
+
+/// `leaf page state --json`, as in the contract.
+#[derive(Debug, Serialize)]
+pub struct PageState {
+    format: u32,
+    page: PageId,
+    title: String,
+    session: Option<SessionId>,
+    seq: u32,
+    follower: Follower,
+    /// The threads, in the order of their beginning.
+    pub threads: Vec<ThreadState>,
+    /// One entry a thread that owes.
+    pub owed: Vec<Owed>,
+    /// The open to-dos of the page.
+    pub todos: Vec<OpenTodo>,
+    turns: Vec<Never>,
+}
+
+/// Fork turns of the generation: none can be recorded yet.
+#[derive(Debug, Serialize)]
+enum Never {}
+
+/// Whether the page's session is followed.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Follower {
+    /// Whether the follower's lane is held.
+    pub running: bool,
+    /// Since when.
+    pub since: Option<Ts>,
+}
+
+/// How a thread stands; the first that fits, in the contract's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It was resolved.
+    Resolved,
+    /// There is an open to-do, and nothing else to do.
+    Todo,
+    /// Nothing waits.
+    Answered,
+    /// A line stands, or a fork is at it.
+    OnIt,
+    /// A turn that has not ended picked it up or started on it.
+    Working,
+    /// It waits.
+    Waiting,
+}
+
+impl Status {
+    /// Returns the status for a person.
+    pub fn words(self) -> &'static str {
+        match self {
+            Status::Resolved => "resolved",
+            Status::Todo => "to do",
+            Status::Answered => "answered",
+            Status::OnIt => "on it",
+            Status::Working => "working",
+            Status::Waiting => "waiting",
+        }
+    }
+}
+
+/// A thread.
+#[derive(Debug, Serialize)]
+pub struct ThreadState {
+    /// Its id.
+    pub id: ThreadId,
+    /// Its title.
+    pub title: String,
+    /// Whether it was resolved.
+    pub resolved: bool,
+    /// How it stands.
+    pub status: Status,
+    /// The working line that stands.
+    pub line: Option<String>,
+    /// Who holds it.
+    pub holder: Option<HolderState>,
+    /// The waiting messages.
+    pub waiting: Vec<MessageId>,
+    /// All messages.
+    pub messages: Vec<MessageState>,
+    /// All to-dos.
+    pub todos: Vec<TodoJson>,
+}
+
+/// A message.
+#[derive(Debug, Serialize)]
+pub struct MessageState {
+    /// Its id.
+    pub id: MessageId,
+    seq: u32,
+    /// Its time.
+    pub ts: Ts,
+    /// Who it is from.
+    pub author: Author,
+    /// The text.
+    pub text: String,
+    owes: bool,
+    /// Whether it was withdrawn.
+    pub withdrawn: bool,
+    responds: Option<MessageId>,
+    turn: Option<TurnId>,
+    by: Option<By>,
+}
+
+/// A to-do.
+#[derive(Debug, Serialize)]
+pub struct TodoJson {
+    /// Its id.
+    pub id: TodoId,
+    /// What is to be done.
+    pub title: String,
+    source: Option<MessageId>,
+    author: Author,
+    /// How it stands.
+    pub state: TodoState,
+}
+
+/// An open to-do, with its thread.
+#[derive(Debug, Serialize)]
+pub struct OpenTodo {
+    /// Its thread.
+    pub thread: ThreadId,
+    /// The to-do.
+    #[serde(flatten)]
+    pub todo: TodoJson,
+}
+
+/// What a thread owes.
+#[derive(Debug, Serialize)]
+pub struct Owed {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The newest waiting message that owes.
+    pub message: MessageId,
+    /// The reference of the newest delivery that carries it.
+    #[serde(rename = "ref")]
+    pub reference: Option<Reference>,
+    /// Who owes the answer.
+    pub owed_by: HolderState,
+}
+
+/// Who holds or owes.
+#[derive(Debug, Serialize)]
+pub struct HolderState {
+    kind: HolderKind,
+    turn: Option<TurnId>,
+    name: Option<String>,
+    agent_id: Option<AgentId>,
+    state: Option<ForkState>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum HolderKind {
+    Main,
+    Fork,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ForkState {
+    Ended,
+}
+
+impl HolderState {
+    fn of(holder: &Holder<'_>) -> HolderState {
+        match holder {
+            Holder::Main(actor) => HolderState {
+                kind: HolderKind::Main,
+                turn: actor.map(|actor| actor.turn),
+                name: None,
+                agent_id: None,
+                state: None,
+            },
+            Holder::Fork(actor, state) => HolderState {
+                kind: HolderKind::Fork,
+                turn: Some(actor.turn),
+                name: actor.name.clone(),
+                agent_id: actor.agent.clone(),
+                state: Some(match state {
+                    TurnState::Ended => ForkState::Ended,
+                }),
+            },
+        }
+    }
+}
+
+/// Returns the page's state. `open` is the turn of the page's session that has not ended, its client alive (R88).
+pub fn state(id: &PageId, record: &PageRecord, view: &View, open: Option<TurnId>, follower: Follower) -> PageState {
+    let threads = view.in_order().map(|thread| thread_state(thread, open)).collect();
+    let owed = view.in_order().filter_map(owed).collect();
+    let open_todos = |thread: &Thread| {
+        let todos: Vec<OpenTodo> = thread
+            .todos
+            .iter()
+            .filter(|todo| todo.state == TodoState::Open)
+            .map(|todo| OpenTodo { thread: thread.id, todo: todo_json(todo) })
+            .collect();
+        todos
+    };
+    PageState {
+        format: FORMAT,
+        page: id.clone(),
+        title: record.title.clone(),
+        session: record.session.clone(),
+        seq: view.seq,
+        follower,
+        threads,
+        owed,
+        todos: view.in_order().flat_map(open_todos).collect(),
+        turns: Vec::new(),
+    }
+}
+
+fn owed(thread: &Thread) -> Option<Owed> {
+    let message = thread.owing()?;
+    Some(Owed {
+        thread: thread.id,
+        message: message.id,
+        reference: message.pickups.last().map(|pickup| Reference { delivery: pickup.delivery, message: message.id }),
+        owed_by: HolderState::of(&holding::owed_by(thread)),
+    })
+}
+
+/// Returns how a thread stands.
+pub fn status(thread: &Thread, open: Option<TurnId>) -> Status {
+    if thread.resolved.is_some() {
+        return Status::Resolved;
+    }
+    let open_todo = thread.todos.iter().any(|todo| todo.state == TodoState::Open);
+    if thread.waiting().next().is_none() {
+        return if open_todo { Status::Todo } else { Status::Answered };
+    }
+    let mut owing = thread.waiting().filter(|message| message.owes).peekable();
+    if owing.peek().is_some() && owing.all(|message| thread.open_todo(message.id).is_some()) {
+        return Status::Todo;
+    }
+    if thread.line.is_some() {
+        return Status::OnIt;
+    }
+    let runs = |start: &Start| Some(start.actor.turn) == open;
+    let at_work = thread.waiting().any(|message| {
+        message.starts.iter().any(runs) || message.pickups.iter().any(|pickup| Some(pickup.actor.turn) == open)
+    });
+    if at_work { Status::Working } else { Status::Waiting }
+}
+
+fn thread_state(thread: &Thread, open: Option<TurnId>) -> ThreadState {
+    ThreadState {
+        id: thread.id,
+        title: thread.title.clone(),
+        resolved: thread.resolved.is_some(),
+        status: status(thread, open),
+        line: thread.line.clone(),
+        holder: holding::holder(thread).as_ref().map(HolderState::of),
+        waiting: thread.waiting().map(|message| message.id).collect(),
+        messages: thread
+            .messages
+            .iter()
+            .map(|message| MessageState {
+                id: message.id,
+                seq: message.seq,
+                ts: message.ts,
+                author: message.author,
+                text: message.text.clone(),
+                owes: message.owes,
+                withdrawn: message.withdrawn.is_some(),
+                responds: message.responds,
+                turn: message.actor.as_ref().map(|actor| actor.turn),
+                by: message.actor.as_ref().map(|actor| actor.by),
+            })
+            .collect(),
+        todos: thread.todos.iter().map(todo_json).collect(),
+    }
+}
+
+fn todo_json(todo: &super::view::Todo) -> TodoJson {
+    TodoJson { id: todo.id, title: todo.title.clone(), source: todo.source, author: todo.author, state: todo.state }
+}

@@ -1,0 +1,446 @@
+//! A page's view: plain values, folded from its log one event at a time.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::event::{Actor, Author, Body, By, Event, TodoOutcome};
+use super::log::{self, Piece};
+use crate::clock::Ts;
+use crate::ids::{DeliveryId, EventId, MessageId, SessionId, ThreadId, TodoId, TurnId};
+
+/// A page as its log tells it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct View {
+    /// The last event's `seq`.
+    pub seq: u32,
+    /// The last event's time.
+    pub ts: Ts,
+    /// The offset in the log behind the last line folded.
+    pub offset: u64,
+    /// Lines that could not be read (R127).
+    pub damaged: u32,
+    /// The threads.
+    pub threads: BTreeMap<ThreadId, Thread>,
+    /// The threads' order of their beginning.
+    pub order: Vec<ThreadId>,
+    /// Which thread an id belongs to: messages, replies, and to-dos.
+    pub home: BTreeMap<EventId, ThreadId>,
+    /// The offset that `view.json` covers, 0 where it is none.
+    #[serde(skip)]
+    pub stored: u64,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its id, that of its first message.
+    pub id: ThreadId,
+    /// Its title.
+    pub title: String,
+    /// The `seq` and author of the resolve that stands.
+    pub resolved: Option<(u32, Author)>,
+    /// Its messages in the order of their `seq`, the user's and the agents'.
+    pub messages: Vec<Message>,
+    /// The working line that stands (R11).
+    pub line: Option<String>,
+    /// Its to-dos.
+    pub todos: Vec<Todo>,
+    /// Who took the thread, in order (Words: *take a thread*).
+    pub takes: Vec<Take>,
+}
+
+/// A message of the user, or a reply of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Its id.
+    pub id: MessageId,
+    /// Its `seq`.
+    pub seq: u32,
+    /// Its time.
+    pub ts: Ts,
+    /// The user or an agent.
+    pub author: Author,
+    /// The text.
+    pub text: String,
+    /// Whether it owes a reply; false for an agent's.
+    pub owes: bool,
+    /// The `seq` at which it was withdrawn.
+    pub withdrawn: Option<u32>,
+    /// The `seq` of the resolve that settled it (R9).
+    pub settled: Option<u32>,
+    /// The reply that covers it.
+    pub answered: Option<MessageId>,
+    /// What a reply answers.
+    pub responds: Option<MessageId>,
+    /// A reply's turn.
+    pub actor: Option<Actor>,
+    /// Whether main owed an earlier message as this was written (R13(a)).
+    pub main_owed: bool,
+    /// The pickups that carried it, in order.
+    pub pickups: Vec<Pickup>,
+    /// The starts on it, in order.
+    pub starts: Vec<Start>,
+    /// The `seq` at which a failed or dropped to-do made it input again (R97); earlier pickups are then void for delivery.
+    pub again: u32,
+}
+
+/// A turn got a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pickup {
+    /// The pickup's `seq`.
+    pub seq: u32,
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// The turn.
+    pub actor: Actor,
+}
+
+/// A turn took a thread: it picked up its messages, or answered in it without holding it (R49).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Take {
+    /// The event's `seq`.
+    pub seq: u32,
+    /// The turn.
+    pub actor: Actor,
+    /// The messages that it holds by this: those picked up, or all that waited as it answered over the holder.
+    /// Empty for an answer by the holder itself.
+    pub holds: Vec<MessageId>,
+}
+
+/// A turn is at work on an item.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The start's `seq`.
+    pub seq: u32,
+    /// The turn.
+    pub actor: Actor,
+    /// What it does.
+    pub text: String,
+}
+
+/// How a to-do stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TodoState {
+    /// To be done.
+    Open,
+    /// Done.
+    Done,
+    /// Tried and failed.
+    Failed,
+    /// Not wanted any more.
+    Dropped,
+}
+
+/// A to-do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Todo {
+    /// Its id.
+    pub id: TodoId,
+    /// Its `seq`.
+    pub seq: u32,
+    /// Its time.
+    pub ts: Ts,
+    /// What is to be done.
+    pub title: String,
+    /// The message that it comes from.
+    pub source: Option<MessageId>,
+    /// Who opened it.
+    pub author: Author,
+    /// The turn that opened it.
+    pub actor: Option<Actor>,
+    /// How it stands.
+    pub state: TodoState,
+    /// The starts on it, in order.
+    pub starts: Vec<Start>,
+}
+
+impl Message {
+    /// Whether it is the user's and neither withdrawn, answered nor settled (Words: *waiting*).
+    pub fn waits(&self) -> bool {
+        self.author == Author::User && self.withdrawn.is_none() && self.answered.is_none() && self.settled.is_none()
+    }
+
+    /// Returns the newest pickup by a turn of a session's main, since it last became input (R97, R104). Another session's
+    /// main is nobody here: it had its own conversation, which this one never saw.
+    pub fn got_by_main(&self, session: &SessionId) -> Option<&Pickup> {
+        self.pickups.iter().rev().find(|pickup| {
+            pickup.seq > self.again && pickup.actor.by == By::Main && pickup.actor.session.as_ref() == Some(session)
+        })
+    }
+}
+
+impl Thread {
+    /// Returns the open to-do of a message.
+    pub fn open_todo(&self, message: MessageId) -> Option<&Todo> {
+        self.todos.iter().find(|todo| todo.state == TodoState::Open && todo.source == Some(message))
+    }
+
+    /// Returns the waiting messages, those with an open to-do too.
+    pub fn waiting(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        self.messages.iter().filter(|message| message.waits())
+    }
+
+    /// Returns the waiting messages without an open to-do: those that deliveries, holding and keeping back see (R96).
+    pub fn input(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        self.waiting().filter(|message| self.open_todo(message.id).is_none())
+    }
+
+    /// Returns the newest waiting message that owes; it carries the reference (R6).
+    pub fn owing(&self) -> Option<&Message> {
+        self.waiting().rev().find(|message| message.owes)
+    }
+
+    /// Returns a message by its id.
+    pub fn message(&self, id: MessageId) -> Option<&Message> {
+        self.messages.iter().find(|message| message.id == id)
+    }
+
+    fn message_mut(&mut self, id: MessageId) -> Option<&mut Message> {
+        self.messages.iter_mut().find(|message| message.id == id)
+    }
+
+    /// Returns the last turn that took the thread.
+    pub fn last_take(&self) -> Option<&Take> {
+        self.takes.last()
+    }
+
+    /// Returns the latest take that holds any waiting message (R46): it holds all of them.
+    pub fn holding_take(&self) -> Option<&Take> {
+        self.takes.iter().rev().find(|take| take.holds.iter().any(|id| self.input().any(|message| message.id == *id)))
+    }
+
+    /// Whether a turn holds the thread as far as the log alone tells: it has the latest take of what waits, or, where nobody
+    /// picked up what waits, it took the thread last.
+    fn held_by(&self, turn: TurnId) -> bool {
+        match self.holding_take() {
+            Some(take) => take.actor.turn == turn,
+            None => self.last_take().is_some_and(|take| take.actor.turn == turn),
+        }
+    }
+}
+
+impl View {
+    /// Returns the view of a whole log.
+    pub fn of(bytes: &[u8]) -> View {
+        let mut view = View::default();
+        view.fold(bytes);
+        view
+    }
+
+    /// Folds bytes of the log that begin where the view ends. A torn last line stays for later; a damaged line keeps its
+    /// `seq`, so that no later event gets an id that was once given out (R127).
+    pub fn fold(&mut self, bytes: &[u8]) {
+        for piece in log::pieces(bytes) {
+            let Piece::Line(line) = piece else { break };
+            self.offset += line.len() as u64 + 1;
+            match log::parse(line) {
+                Some(event) if event.seq > self.seq => self.apply(&event),
+                _ => {
+                    self.damaged += 1;
+                    self.seq = self.seq.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    /// Returns the thread that an id belongs to.
+    pub fn thread_of(&self, id: EventId) -> Option<&Thread> {
+        self.threads.get(self.home.get(&id)?)
+    }
+
+    /// Returns a message, with its thread.
+    pub fn message(&self, id: MessageId) -> Option<(&Thread, &Message)> {
+        let thread = self.thread_of(id.into())?;
+        Some((thread, thread.message(id)?))
+    }
+
+    /// Returns a to-do, with its thread.
+    pub fn todo(&self, id: TodoId) -> Option<(&Thread, &Todo)> {
+        let thread = self.thread_of(id.into())?;
+        Some((thread, thread.todos.iter().find(|todo| todo.id == id)?))
+    }
+
+    /// Returns the threads in the order of their beginning.
+    pub fn in_order(&self) -> impl DoubleEndedIterator<Item = &Thread> {
+        self.order.iter().filter_map(|id| self.threads.get(id))
+    }
+
+    /// Folds one event. What names an unknown thread, message or to-do (its line was damaged) says nothing.
+    pub fn apply(&mut self, event: &Event) {
+        self.seq = event.seq;
+        self.ts = self.ts.max(event.ts);
+        match &event.body {
+            Body::Message { thread, text, owes, title, main_owed } => {
+                let message = Message { owes: *owes, main_owed: *main_owed, ..Message::new(event, text) };
+                if !self.threads.contains_key(thread) {
+                    self.order.push(*thread);
+                }
+                let entry = self.threads.entry(*thread).or_insert_with(|| Thread {
+                    id: *thread,
+                    title: title.clone().unwrap_or_default(),
+                    resolved: None,
+                    messages: Vec::new(),
+                    line: None,
+                    todos: Vec::new(),
+                    takes: Vec::new(),
+                });
+                entry.resolved = None;
+                entry.messages.push(message);
+                self.home.insert(event.id, *thread);
+            }
+            Body::Withdraw { message } => {
+                let Some(thread) = self.home_mut((*message).into()) else { return };
+                if let Some(message) = thread.message_mut(*message) {
+                    message.withdrawn = Some(event.seq);
+                }
+                // Withdrawing a message drops its to-do (R97).
+                for todo in thread.todos.iter_mut().filter(|todo| todo.source == Some(*message)) {
+                    if todo.state == TodoState::Open {
+                        todo.state = TodoState::Dropped;
+                    }
+                }
+            }
+            Body::Resolve { thread } => {
+                let Some(thread) = self.threads.get_mut(thread) else { return };
+                thread.resolved = Some((event.seq, event.author));
+                for message in thread.messages.iter_mut().filter(|message| message.waits()) {
+                    message.settled = Some(event.seq);
+                }
+            }
+            Body::Reopen { thread } => {
+                if let Some(thread) = self.threads.get_mut(thread) {
+                    thread.resolved = None;
+                }
+            }
+            Body::Reply { thread, text, responds, actor } => {
+                let id = *thread;
+                let Some(thread) = self.threads.get_mut(thread) else { return };
+                if let Some(responds) = responds {
+                    thread.answer(event, *responds, actor);
+                }
+                let message = Message { responds: *responds, actor: Some(actor.clone()), ..Message::new(event, text) };
+                thread.messages.push(message);
+                self.home.insert(event.id, id);
+            }
+            Body::Line { thread, text, actor } => {
+                let Some(thread) = self.threads.get_mut(thread) else { return };
+                thread.line = Some(text.clone());
+                // An agent's line also counts as a start on the newest waiting message that it holds (R11).
+                if let Some(actor) = actor {
+                    let held = thread.held_by(actor.turn) || actor.by == By::Main;
+                    let newest = thread.input().next_back().map(|message| message.id);
+                    if let (true, Some(message)) = (held, newest.and_then(|id| thread.message_mut(id))) {
+                        message.starts.push(Start { seq: event.seq, actor: actor.clone(), text: text.clone() });
+                    }
+                }
+            }
+            Body::Pickup { thread, messages, delivery, actor } => {
+                let Some(thread) = self.threads.get_mut(thread) else { return };
+                for id in messages {
+                    if let Some(message) = thread.message_mut(*id) {
+                        let pickup = Pickup { seq: event.seq, delivery: *delivery, actor: actor.clone() };
+                        message.pickups.push(pickup);
+                    }
+                }
+                thread.takes.push(Take { seq: event.seq, actor: actor.clone(), holds: messages.clone() });
+            }
+            Body::Start { item, text, actor } => {
+                let start = Start { seq: event.seq, actor: actor.clone(), text: text.clone() };
+                let Some(thread) = self.home_mut(*item) else { return };
+                if let Some(todo) = thread.todos.iter_mut().find(|todo| EventId::from(todo.id) == *item) {
+                    todo.starts.push(start);
+                } else if let Some(message) = thread.message_mut((*item).into()) {
+                    message.starts.push(start);
+                }
+            }
+            Body::Todo { thread, title, source, actor } => {
+                let id = *thread;
+                let Some(thread) = self.threads.get_mut(thread) else { return };
+                thread.todos.push(Todo {
+                    id: event.id.into(),
+                    seq: event.seq,
+                    ts: event.ts,
+                    title: title.clone(),
+                    source: *source,
+                    author: event.author,
+                    actor: actor.clone(),
+                    state: TodoState::Open,
+                    starts: Vec::new(),
+                });
+                self.home.insert(event.id, id);
+            }
+            Body::TodoEnd { todo, outcome, .. } => {
+                let Some(thread) = self.home_mut((*todo).into()) else { return };
+                let Some(todo) = thread.todos.iter_mut().find(|other| other.id == *todo) else { return };
+                todo.state = match outcome {
+                    TodoOutcome::Done => TodoState::Done,
+                    TodoOutcome::Failed => TodoState::Failed,
+                    TodoOutcome::Dropped => TodoState::Dropped,
+                };
+                // Failed and dropped make the message main's input again (R97).
+                let source = todo.source;
+                if *outcome != TodoOutcome::Done
+                    && let Some(message) = source.and_then(|id| thread.message_mut(id))
+                {
+                    message.again = event.seq;
+                }
+            }
+            Body::Unknown => {}
+        }
+    }
+
+    fn home_mut(&mut self, id: EventId) -> Option<&mut Thread> {
+        let thread = *self.home.get(&id)?;
+        self.threads.get_mut(&thread)
+    }
+}
+
+impl Thread {
+    /// An answer covers every user's message up to the one it names, but those with an open to-do, which an answer covers
+    /// only by naming them (R96).
+    fn answer(&mut self, event: &Event, responds: MessageId, actor: &Actor) {
+        let held = self.held_by(actor.turn);
+        let Some(until) = self.message(responds).map(|message| message.seq) else { return };
+        let covered: Vec<MessageId> = self
+            .messages
+            .iter()
+            .filter(|message| message.seq <= until && message.author == Author::User)
+            .filter(|message| message.withdrawn.is_none() && message.answered.is_none())
+            .filter(|message| message.id == responds || self.open_todo(message.id).is_none())
+            .map(|message| message.id)
+            .collect();
+        for id in covered {
+            if let Some(message) = self.message_mut(id) {
+                message.answered = Some(event.id.into());
+            }
+        }
+        self.line = None;
+        // An answer by a turn that doesn't hold the thread takes every message waiting then (R49).
+        let holds = if held { Vec::new() } else { self.input().map(|message| message.id).collect() };
+        self.takes.push(Take { seq: event.seq, actor: actor.clone(), holds });
+    }
+}
+
+impl Message {
+    fn new(event: &Event, text: &str) -> Message {
+        Message {
+            id: event.id.into(),
+            seq: event.seq,
+            ts: event.ts,
+            author: event.author,
+            text: text.to_owned(),
+            owes: false,
+            withdrawn: None,
+            settled: None,
+            answered: None,
+            responds: None,
+            actor: None,
+            main_owed: false,
+            pickups: Vec::new(),
+            starts: Vec::new(),
+            again: 0,
+        }
+    }
+}

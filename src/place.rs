@@ -1,0 +1,321 @@
+//! Where things lie, and safe access to the state directory: every path below it is opened component by
+//! component without following symlinks (R125), every JSON file is replaced atomically, never truncated.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode};
+use rustix::io::Errno;
+
+/// What this process was told by its environment. Empty values count as unset (R71).
+#[derive(Clone, Debug, Default)]
+pub struct Env(());
+
+impl Env {
+    /// Returns the variable's value, `None` where it is unset or empty.
+    pub fn var(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the variable as text, `None` where it is unset, empty or not UTF-8.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.var(name).and_then(|value| value.into_string().ok())
+    }
+}
+
+/// Why a place can't be used, as a sentence for a person with the way out.
+#[derive(Debug)]
+pub enum PlaceError {
+    /// No variable says where state may lie.
+    NoHome,
+    /// The state directory belongs to somebody else.
+    ForeignOwner(PathBuf, u32),
+    /// Others may write into the state directory.
+    OpenToOthers(PathBuf, RawMode),
+    /// Something inside the state directory is a symlink or not what its name promises.
+    Symlink(PathBuf),
+    /// The system refused.
+    Io(PathBuf, io::Error),
+}
+
+impl fmt::Display for PlaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlaceError::NoHome => {
+                write!(f, "there is no place for leaf's state: set LEAF_HOME, XDG_STATE_HOME or HOME")
+            }
+            PlaceError::ForeignOwner(path, uid) => write!(
+                f,
+                "the state directory {} belongs to another user (uid {uid}): set LEAF_HOME to a directory of your own",
+                path.display()
+            ),
+            PlaceError::OpenToOthers(path, mode) => write!(
+                f,
+                "others may write into the state directory {} (mode {:o}): run `chmod 700` on it after a look inside",
+                path.display(),
+                mode & 0o7777
+            ),
+            PlaceError::Symlink(path) => write!(
+                f,
+                "{} is a symlink or no plain file or directory, and leaf follows none inside its state directory: remove it",
+                path.display()
+            ),
+            PlaceError::Io(path, error) => write!(f, "can't use {}: {}", path.display(), plain(error)),
+        }
+    }
+}
+
+impl std::error::Error for PlaceError {}
+
+/// Returns an I/O error's sentence without Rust's "(os error N)".
+pub fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(at) => text[..at].to_lowercase(),
+        None => text,
+    }
+}
+
+/// Returns the state directory's path: `$LEAF_HOME`, else `$XDG_STATE_HOME/leaf`, else `~/.local/state/leaf`.
+///
+/// # Errors
+/// [`PlaceError::NoHome`] where none of them is set.
+pub fn state_path(env: &Env) -> Result<PathBuf, PlaceError> {
+    let path = if let Some(home) = env.var("LEAF_HOME") {
+        PathBuf::from(home)
+    } else if let Some(state) = env.var("XDG_STATE_HOME") {
+        PathBuf::from(state).join("leaf")
+    } else if let Some(home) = env.var("HOME") {
+        PathBuf::from(home).join(".local/state/leaf")
+    } else {
+        return Err(PlaceError::NoHome);
+    };
+    Ok(std::path::absolute(&path).unwrap_or(path))
+}
+
+/// Returns `path` with symlinks resolved where it exists, else as it is.
+pub fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// A directory of the state, held open. Its path is for messages and for handing to the client alone.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Dir {
+    /// Opens the state directory, which must exist; `Ok(None)` where it does not.
+    ///
+    /// # Errors
+    /// Where it belongs to somebody else or others may write into it (R125). Other permissions of others are taken away.
+    pub fn open_home(path: &Path) -> Result<Option<Dir>, PlaceError> {
+        // The state directory's own path may lead through symlinks; nothing below it may.
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(PlaceError::Io(path.to_path_buf(), error.into())),
+        };
+        let io = |error: Errno| PlaceError::Io(path.to_path_buf(), error.into());
+        let stat = rustix::fs::fstat(&fd).map_err(io)?;
+        if stat.st_uid != rustix::process::geteuid().as_raw() {
+            return Err(PlaceError::ForeignOwner(path.to_path_buf(), stat.st_uid));
+        }
+        if stat.st_mode & 0o022 != 0 {
+            return Err(PlaceError::OpenToOthers(path.to_path_buf(), stat.st_mode));
+        }
+        if stat.st_mode & 0o077 != 0 {
+            rustix::fs::fchmod(&fd, Mode::RWXU).map_err(io)?;
+        }
+        Ok(Some(Dir { fd, path: path.to_path_buf() }))
+    }
+
+    /// Opens the state directory, making it (0700, parents too) where it is missing.
+    ///
+    /// # Errors
+    /// As [`Dir::open_home`], or where it can't be made.
+    pub fn create_home(path: &Path) -> Result<Dir, PlaceError> {
+        if let Some(dir) = Dir::open_home(path)? {
+            return Ok(dir);
+        }
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|error| PlaceError::Io(path.to_path_buf(), error))?;
+        Dir::open_home(path)?.ok_or_else(|| PlaceError::Io(path.to_path_buf(), Errno::NOENT.into()))
+    }
+
+    /// Returns the directory's path, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn error(&self, name: &str, error: Errno) -> PlaceError {
+        let path = self.path.join(name);
+        match error {
+            Errno::LOOP | Errno::NOTDIR => PlaceError::Symlink(path),
+            error => PlaceError::Io(path, error.into()),
+        }
+    }
+
+    /// Opens a directory in this one; `Ok(None)` where there is none.
+    ///
+    /// # Errors
+    /// Where it is a symlink, no directory, or can't be opened.
+    pub fn sub(&self, name: &str) -> Result<Option<Dir>, PlaceError> {
+        match rustix::fs::openat(&self.fd, sink(name), DIRECTORY, Mode::empty()) {
+            Ok(fd) => Ok(Some(Dir { fd, path: self.path.join(name) })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(self.error(name, error)),
+        }
+    }
+
+    /// Opens a directory in this one, making it (0700) where it is missing.
+    ///
+    /// # Errors
+    /// As [`Dir::sub`], or where it can't be made.
+    pub fn make(&self, name: &str) -> Result<Dir, PlaceError> {
+        if let Some(dir) = self.sub(name)? {
+            return Ok(dir);
+        }
+        match rustix::fs::mkdirat(&self.fd, sink(name), Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(self.error(name, error)),
+        }
+        self.sub(name)?.ok_or_else(|| self.error(name, Errno::NOENT))
+    }
+
+    /// Opens a file of this directory with `flags`, 0600 where it is made; `Ok(None)` where it is missing.
+    ///
+    /// # Errors
+    /// Where it is a symlink or no plain file, or can't be opened.
+    pub fn file(&self, name: &str, flags: OFlags) -> Result<Option<File>, PlaceError> {
+        // A planted fifo must not hang a hook: NONBLOCK means nothing to plain files.
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let fd = loop {
+            match rustix::fs::openat(&self.fd, sink(name), flags, Mode::RUSR | Mode::WUSR) {
+                Ok(fd) => break fd,
+                Err(Errno::INTR) => {}
+                Err(Errno::NOENT) => return Ok(None),
+                Err(error) => return Err(self.error(name, error)),
+            }
+        };
+        let stat = rustix::fs::fstat(&fd).map_err(|error| self.error(name, error))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(PlaceError::Symlink(self.path.join(name)));
+        }
+        Ok(Some(File::from(fd)))
+    }
+
+    /// Opens a file for reading and writing, making it where it is missing.
+    ///
+    /// # Errors
+    /// As [`Dir::file`].
+    pub fn make_file(&self, name: &str) -> Result<File, PlaceError> {
+        self.file(name, OFlags::RDWR | OFlags::CREATE)?.ok_or_else(|| self.error(name, Errno::NOENT))
+    }
+
+    /// Reads a whole file; `Ok(None)` where it is missing.
+    ///
+    /// # Errors
+    /// As [`Dir::file`].
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, PlaceError> {
+        let Some(mut file) = self.file(name, OFlags::RDONLY)? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|error| PlaceError::Io(self.path.join(name), error))?;
+        Ok(Some(bytes))
+    }
+
+    /// Replaces a file atomically: a reader sees the old or the new bytes, whole. `sync` makes the new ones durable
+    /// before the old ones are gone. The caller holds the lock that the file belongs to: one temporary name serves
+    /// all its writers, so that what a killed one left is the next one's to overwrite.
+    ///
+    /// # Errors
+    /// Where the bytes can't be written; the old file then stands.
+    pub fn replace(&self, name: &str, bytes: &[u8], sync: bool) -> Result<(), PlaceError> {
+        let temporary = format!("{name}.tmp");
+        let io = |error: io::Error| PlaceError::Io(self.path.join(name), error);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let mut file = self.file(&temporary, flags)?.ok_or_else(|| self.error(&temporary, Errno::NOENT))?;
+        let written = file.write_all(bytes).and_then(|()| if sync { file.sync_all() } else { Ok(()) });
+        if let Err(error) = written {
+            let _ = self.remove(&temporary);
+            return Err(io(error));
+        }
+        self.rename(&temporary, name)?;
+        if sync {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the directory's own entries durable.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn sync(&self) -> Result<(), PlaceError> {
+        rustix::fs::fsync(&self.fd).map_err(|error| PlaceError::Io(self.path.clone(), error.into()))
+    }
+
+    /// Renames within the directory; what stood under the new name is replaced, but for a directory that isn't empty.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), PlaceError> {
+        rustix::fs::renameat(&self.fd, sink(from), &self.fd, sink(to)).map_err(|error| self.error(to, error))
+    }
+
+    /// Gives a file a second name.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn link(&self, from: &str, to: &str) -> Result<(), PlaceError> {
+        rustix::fs::linkat(&self.fd, sink(from), &self.fd, sink(to), AtFlags::empty())
+            .map_err(|error| self.error(to, error))
+    }
+
+    /// Removes a file; one that is missing already is no error.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn remove(&self, name: &str) -> Result<(), PlaceError> {
+        match rustix::fs::unlinkat(&self.fd, sink(name), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(self.error(name, error)),
+        }
+    }
+
+    /// Returns the names in the directory, sorted; names that aren't UTF-8 are none of ours and are left out.
+    ///
+    /// # Errors
+    /// Where the directory can't be read.
+    pub fn names(&self) -> Result<Vec<String>, PlaceError> {
+        let io = |error: Errno| PlaceError::Io(self.path.clone(), error.into());
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(self.fd.as_fd()).map_err(io)? {
+            if let Ok(name) = entry.map_err(io)?.file_name().to_str()
+                && name != "."
+                && name != ".."
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// The last check before a name becomes part of a path (R125): whatever it came from, it is one component.
+fn sink(name: &str) -> &str {
+    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) { "\u{1}invalid" } else { name }
+}

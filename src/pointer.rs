@@ -1,0 +1,78 @@
+//! A delivery by pointer (R76): too long for the conversation, it lies in a file until it is acknowledged.
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::FORMAT;
+use crate::ids::{DeliveryId, MessageId, ThreadId};
+use crate::page::view::View;
+use crate::page::{LockedPage, Page};
+use crate::rules::deliver::Bundle;
+
+/// `deliveries/<id>.json`. The texts stay in the page log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pointer {
+    /// The format of the page's directory.
+    pub format: u32,
+    /// The delivery.
+    pub id: DeliveryId,
+    /// What it carries.
+    pub threads: Vec<Carried>,
+}
+
+/// The messages of one thread in a delivery.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Carried {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The messages, the oldest first.
+    pub messages: Vec<MessageId>,
+}
+
+/// Returns the name of a pointer's file.
+pub fn file_name(id: DeliveryId) -> String {
+    format!("{id}.json")
+}
+
+/// Writes a pointer under the page's lock; returns its id and its messages. Its id is the image of 2^31 + the page's `seq`, the
+/// next free where a delivery has that.
+///
+/// # Errors
+/// Where it can't be written.
+pub fn write(page: &LockedPage, new: &[Bundle<'_>]) -> Result<(DeliveryId, Vec<MessageId>)> {
+    let dir = page.page.deliveries()?;
+    let mut at = (1 << 31) + page.view.seq;
+    let id = loop {
+        let id: DeliveryId = page.page.record.key.id(at).into();
+        if dir.read(&file_name(id))?.is_none() && !delivered(&page.view, id) {
+            break id;
+        }
+        at += 1;
+    };
+    let threads: Vec<Carried> = new
+        .iter()
+        .map(|bundle| Carried {
+            thread: bundle.thread.id,
+            messages: bundle.messages.iter().map(|message| message.id).collect(),
+        })
+        .collect();
+    let messages = threads.iter().flat_map(|carried| carried.messages.clone()).collect();
+    dir.replace(&file_name(id), &serde_json::to_vec(&Pointer { format: FORMAT, id, threads })?, false)?;
+    Ok((id, messages))
+}
+
+/// Whether some message was picked up by a delivery.
+pub fn delivered(view: &View, id: DeliveryId) -> bool {
+    view.threads
+        .values()
+        .any(|thread| thread.messages.iter().any(|message| message.pickups.iter().any(|pickup| pickup.delivery == id)))
+}
+
+/// Reads a pointer; `Ok(None)` where it was acknowledged or never was.
+///
+/// # Errors
+/// Where it can't be read.
+pub fn read(page: &Page, id: DeliveryId) -> Result<Option<Pointer>> {
+    let Some(bytes) = page.deliveries()?.read(&file_name(id))? else { return Ok(None) };
+    Ok(serde_json::from_slice(&bytes).ok())
+}

@@ -1,0 +1,390 @@
+//! The session's log (R5): its truth. One append is one transaction.
+//!
+//! `journal.jsonl` begins with a `checkpoint` of what came before, so that older pieces are needed by `leaf why` alone and
+//! `state.json` may go at any time.
+
+use anyhow::Result;
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+
+use super::state::State;
+use crate::FORMAT;
+use crate::clock::Ts;
+use crate::ids::{DeliveryId, Generation, MessageId, PageId, SessionId, ThreadId, TurnId};
+use crate::page::event::By;
+use crate::page::log::{Log, Piece, pieces};
+use crate::place::{Dir, PlaceError};
+
+/// The name of the journal's present piece.
+pub const NAME: &str = "journal.jsonl";
+/// The name of the state's cache.
+pub const STATE: &str = "state.json";
+/// A piece of this size, bytes, is closed and a new one begun.
+const ROTATE: u64 = 512 * 1024;
+/// How far the journal may run ahead of `state.json`, bytes.
+const WORTH: u64 = 16 * 1024;
+/// How many older pieces stay for `leaf why`.
+const KEEP: u32 = 3;
+
+/// What an entry tells; the names are the contract's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A generation began.
+    Generation,
+    /// A run began: main's turn opened, or a fork's run.
+    Begun,
+    /// A turn was renewed; for main, with `boundary` where a tool boundary did it.
+    Renewed,
+    /// A turn ended.
+    Ended,
+    /// A turn took a thread.
+    Taken,
+    /// A message became main's.
+    Handed,
+    /// A delivery's output was flushed, or is repeated now and never again (R101).
+    Shown,
+    /// A turn was told: withdrawals and resolves up to a `seq`, old debts, a pointer.
+    Told,
+    /// A Stop continued main's turn (R104).
+    Continued,
+    /// A line for the clerk to print.
+    Clerk,
+    /// Lines that the clerk printed (R107).
+    Printed,
+    /// A write was refused, and by which rule.
+    Refused,
+    /// What came before this piece.
+    Checkpoint,
+    /// A kind of another version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Why a turn of main ended (R42, R78).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// A Stop let it end.
+    Stop,
+    /// StopFailure without an agent id.
+    StopFailure,
+    /// A prompt with a new prompt id.
+    Prompt,
+    /// A new generation.
+    Generation,
+    /// The client said that the session ended.
+    SessionEnd,
+    /// It was opened for one write and closed with it.
+    Write,
+    /// Its page was claimed by another session (R111).
+    Claim,
+}
+
+/// One entry of the journal. Flat, as the contract lists the fields; which of them a kind has is said at its constructor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// When it was written.
+    pub ts: Ts,
+    /// What it tells.
+    pub kind: Kind,
+    /// The page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<PageId>,
+    /// The thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<ThreadId>,
+    /// The turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// The message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageId>,
+    /// Several messages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<MessageId>,
+    /// The delivery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<DeliveryId>,
+    /// Why, in plain words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Main or a fork.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<By>,
+    /// The client's id of the prompt that caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// What the end of a turn rests on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    /// The rule, `R9`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// A page's `seq` up to which a turn was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u32>,
+    /// Whether a tool boundary did it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub boundary: bool,
+    /// The clerk's line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<ClerkLine>,
+    /// The clerk's lines that were printed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<u64>,
+    /// The generation that began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<Generation>,
+    /// How it began: the client's word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// The session that this one took over from (R109).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<SessionId>,
+    /// A checkpoint's state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Box<State>>,
+    /// A checkpoint's number of its piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub piece: Option<u32>,
+}
+
+/// A line of the clerk: what main is to hear once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClerkLine {
+    /// Its number in the session, 0 until it is appended.
+    #[serde(default)]
+    pub id: u64,
+    /// The text: leaf's own words, one line.
+    pub text: String,
+    /// What somebody else wrote, such as a to-do's title: data, fenced when it is printed (R124).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+    /// Whether an idle session is woken for it (R105).
+    #[serde(default)]
+    pub wake: bool,
+}
+
+impl Entry {
+    /// Returns an entry with nothing but its time and kind.
+    pub fn new(ts: Ts, kind: Kind) -> Entry {
+        Entry {
+            ts,
+            kind,
+            page: None,
+            thread: None,
+            turn: None,
+            message: None,
+            messages: Vec::new(),
+            delivery: None,
+            why: None,
+            by: None,
+            prompt: None,
+            evidence: None,
+            rule: None,
+            seq: None,
+            boundary: false,
+            line: None,
+            lines: Vec::new(),
+            generation: None,
+            source: None,
+            from: None,
+            state: None,
+            piece: None,
+        }
+    }
+
+    /// Main's turn opened.
+    pub fn begun(ts: Ts, turn: TurnId, prompt: Option<String>) -> Entry {
+        Entry { turn: Some(turn), by: Some(By::Main), prompt, ..Entry::new(ts, Kind::Begun) }
+    }
+
+    /// Main's turn ended.
+    pub fn ended(ts: Ts, turn: TurnId, evidence: Evidence) -> Entry {
+        Entry { turn: Some(turn), by: Some(By::Main), evidence: Some(evidence), ..Entry::new(ts, Kind::Ended) }
+    }
+
+    /// Main's turn was renewed.
+    pub fn renewed(ts: Ts, turn: TurnId, boundary: bool) -> Entry {
+        Entry { turn: Some(turn), by: Some(By::Main), boundary, ..Entry::new(ts, Kind::Renewed) }
+    }
+
+    /// A line for the clerk.
+    pub fn clerk(ts: Ts, thread: Option<ThreadId>, line: ClerkLine) -> Entry {
+        Entry { thread, line: Some(line), ..Entry::new(ts, Kind::Clerk) }
+    }
+}
+
+#[derive(Serialize)]
+struct Out<'a> {
+    format: u32,
+    piece: u32,
+    offset: u64,
+    state: &'a State,
+}
+
+#[derive(Deserialize)]
+struct In {
+    format: u32,
+    piece: u32,
+    offset: u64,
+    state: State,
+}
+
+/// An open journal.
+#[derive(Debug)]
+pub struct Journal {
+    log: Log,
+    piece: u32,
+    stored: u64,
+}
+
+impl Journal {
+    /// Makes an empty journal.
+    ///
+    /// # Errors
+    /// Where it can't be written.
+    pub fn create(dir: &Dir) -> Result<(), PlaceError> {
+        dir.make_file(NAME).map(drop)
+    }
+
+    /// Opens the journal and folds its state: from `state.json` where it fits, else from the piece's checkpoint.
+    ///
+    /// # Errors
+    /// Where it can't be read.
+    pub fn open(dir: &Dir, flags: OFlags) -> Result<(Journal, State)> {
+        let mut log = Log::open(dir, NAME, flags)?;
+        let length = log.len()?;
+        let cached = if length > WORTH { cached(dir, length) } else { None };
+        let (mut piece, mut offset, mut state) = (0, 0, State::default());
+        if let Some(cached) = cached {
+            // The piece's number stands in its first line alone.
+            piece = first_piece(&mut log)?;
+            if piece == cached.piece {
+                (offset, state) = (cached.offset, cached.state);
+            }
+        }
+        let bytes = log.read_from(offset)?;
+        for found in pieces(&bytes) {
+            let Piece::Line(line) = found else { break };
+            match serde_json::from_slice::<Entry>(line) {
+                Ok(entry) => {
+                    piece = entry.piece.unwrap_or(piece);
+                    state.apply(&entry);
+                }
+                Err(_) => state.damaged += 1,
+            }
+        }
+        Ok((Journal { log, piece, stored: offset }, state))
+    }
+
+    /// Appends entries as one write and folds them.
+    ///
+    /// # Errors
+    /// Where the write fails; nothing was then appended.
+    pub fn append(&mut self, dir: &Dir, entries: &[Entry], state: &mut State) -> Result<()> {
+        let mut next_line = state.next_line;
+        let mut bytes = Vec::new();
+        let mut numbered = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let mut entry = entry.clone();
+            if let Some(line) = &mut entry.line {
+                next_line += 1;
+                line.id = next_line;
+            }
+            serde_json::to_writer(&mut bytes, &entry)?;
+            bytes.push(b'\n');
+            numbered.push(entry);
+        }
+        self.log.append(&bytes, false)?;
+        for entry in &numbered {
+            state.apply(entry);
+        }
+        self.store_if_worth(dir, state);
+        Ok(())
+    }
+
+    /// Writes `state.json`, and begins a new piece, where it is worth it. Failing is no matter.
+    fn store_if_worth(&mut self, dir: &Dir, state: &State) {
+        let end = self.log.end();
+        if end > ROTATE {
+            let _ = self.rotate(dir, state);
+        } else if end > self.stored + WORTH {
+            let out = Out { format: FORMAT, piece: self.piece, offset: end, state };
+            if let Ok(bytes) = serde_json::to_vec(&out)
+                && dir.replace(STATE, &bytes, false).is_ok()
+            {
+                self.stored = end;
+            }
+        }
+    }
+
+    /// Closes the piece under a name of its own and begins the next with a checkpoint. The new piece takes the place of the
+    /// old one in one rename: there is no moment without a journal.
+    fn rotate(&mut self, dir: &Dir, state: &State) -> Result<()> {
+        let next = self.piece + 1;
+        let head = Entry { piece: Some(next), ..Entry::new(state.active, Kind::Checkpoint) };
+        let before = Entry { state: Some(Box::new(state.clone())), ..Entry::new(state.active, Kind::Checkpoint) };
+        let mut bytes = Vec::new();
+        for entry in [head, before] {
+            serde_json::to_writer(&mut bytes, &entry)?;
+            bytes.push(b'\n');
+        }
+        let old = piece_name(self.piece);
+        dir.remove(&old)?;
+        dir.link(NAME, &old)?;
+        dir.replace(NAME, &bytes, false)?;
+        if let Some(gone) = self.piece.checked_sub(KEEP) {
+            dir.remove(&piece_name(gone))?;
+        }
+        Ok(())
+    }
+}
+
+fn cached(dir: &Dir, length: u64) -> Option<In> {
+    let bytes = dir.read(STATE).ok()??;
+    let read: In = serde_json::from_slice(&bytes).ok()?;
+    (read.format == FORMAT && read.offset <= length).then_some(read)
+}
+
+/// Reads the number of the piece: it stands in a short first line of its own.
+fn first_piece(log: &mut Log) -> Result<u32> {
+    let head = log.read_head(256)?;
+    let Some(Piece::Line(line)) = pieces(&head).next() else { return Ok(0) };
+    Ok(serde_json::from_slice::<Entry>(line).ok().and_then(|entry| entry.piece).unwrap_or(0))
+}
+
+/// Returns the name of an older piece.
+pub fn piece_name(piece: u32) -> String {
+    format!("journal.{piece}.jsonl")
+}
+
+/// Returns all entries that are still there, the oldest first, and how many lines are damaged.
+///
+/// # Errors
+/// Where a piece can't be read.
+pub fn all(dir: &Dir) -> Result<(Vec<Entry>, u32), PlaceError> {
+    let mut older: Vec<(u32, String)> = dir
+        .names()?
+        .into_iter()
+        .filter_map(|name| {
+            let piece = name.strip_prefix("journal.")?.strip_suffix(".jsonl")?.parse().ok()?;
+            Some((piece, name))
+        })
+        .collect();
+    older.sort();
+    let mut entries = Vec::new();
+    let mut damaged = 0;
+    for name in older.into_iter().map(|(_, name)| name).chain([NAME.to_owned()]) {
+        let Some(bytes) = dir.read(&name)? else { continue };
+        for piece in pieces(&bytes) {
+            let Piece::Line(line) = piece else { continue };
+            match serde_json::from_slice(line) {
+                Ok(entry) => entries.push(entry),
+                Err(_) => damaged += 1,
+            }
+        }
+    }
+    Ok((entries, damaged))
+}

@@ -1,0 +1,113 @@
+//! A lane: a lock file that one waiting process of a session holds. The newer takes it and the older leaves (R106); the
+//! kernel frees it on any death.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::time::Duration;
+
+use anyhow::Result;
+use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
+
+use super::Session;
+use super::liveness::Process;
+use crate::clock::Ts;
+use crate::lock::{self, Deadline, LockError};
+
+/// Which waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// `leaf watch`.
+    Watch,
+    /// `leaf follow`.
+    Follower,
+}
+
+impl Lane {
+    /// Returns the lane's file name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lane::Watch => "watch",
+            Lane::Follower => "follower",
+        }
+    }
+}
+
+/// Who holds a lane, or wants it: the newest record is the one that is to have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneRecord {
+    /// When the holder came.
+    pub since: Ts,
+    /// The holder.
+    pub process: Process,
+    /// Tells two comers of one process start apart.
+    pub nonce: u64,
+}
+
+/// A held lane.
+#[derive(Debug)]
+pub struct Held {
+    file: File,
+    record: LaneRecord,
+}
+
+impl Held {
+    /// Takes a lane: says so in its record, at which the older holder leaves, and waits for that. `Ok(None)` where a still newer
+    /// one came meanwhile, or the older one doesn't leave in time.
+    ///
+    /// # Errors
+    /// Where the lane's file can't be used.
+    pub fn take(session: &Session, lane: Lane, now: Ts) -> Result<Option<Held>> {
+        let lanes = session.lanes()?;
+        let file = lanes.make_file(lane.name())?;
+        let record = LaneRecord { since: now, process: Process::own(), nonce: crate::ids::random_u64()? };
+        let mut held = Held { file, record };
+        held.write()?;
+        // The holder sees the new record within its stat poll; one that is stopped keeps the lane.
+        for _ in 0..40 {
+            match lock::exclusive(&held.file, Deadline::after(Duration::from_millis(250))) {
+                Ok(()) => return Ok(if held.wanted() { Some(held) } else { None }),
+                Err(LockError::Timeout) if held.wanted() => {}
+                Err(LockError::Timeout) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether no newer one wants the lane.
+    pub fn wanted(&mut self) -> bool {
+        match read(&mut self.file) {
+            Some(record) => record == self.record,
+            // Half written by a newer one.
+            None => false,
+        }
+    }
+
+    /// The record is one small write into the file that carries the lock: a rename would part the two.
+    fn write(&mut self) -> Result<()> {
+        let mut bytes = serde_json::to_vec(&self.record)?;
+        bytes.push(b'\n');
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(&bytes)?;
+        self.file.set_len(bytes.len() as u64)?;
+        Ok(())
+    }
+}
+
+fn read(file: &mut File) -> Option<LaneRecord> {
+    let mut bytes = Vec::new();
+    file.seek(SeekFrom::Start(0)).ok()?;
+    file.read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(bytes.split(|byte| *byte == b'\n').next()?).ok()
+}
+
+/// Returns who holds a lane now; `None` where nobody does. It takes no lock but tries a shared one.
+pub fn holder(session: &Session, lane: Lane) -> Option<LaneRecord> {
+    let lanes = session.dir.sub(super::LANES).ok()??;
+    let mut file = lanes.file(lane.name(), OFlags::RDWR).ok()??;
+    if lock::try_shared(&file).ok()? {
+        return None;
+    }
+    read(&mut file)
+}

@@ -1,0 +1,174 @@
+//! A session: its record, its journal and the state folded from it, its lanes.
+
+pub mod journal;
+pub mod lane;
+pub mod liveness;
+pub mod record;
+pub mod state;
+
+use std::fs::File;
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::OFlags;
+
+use crate::FORMAT;
+use crate::clock::Ts;
+use crate::ids::{SessionId, SessionKey};
+use crate::lock::{self, Deadline};
+use crate::place::{Dir, PlaceError};
+use journal::{Entry, Journal};
+use record::SessionRecord;
+use state::State;
+
+/// A session of the state directory, not locked.
+#[derive(Debug)]
+pub struct Session {
+    /// Its directory.
+    pub dir: Dir,
+    /// Its record, as read when it was opened or locked.
+    pub record: SessionRecord,
+}
+
+const LOCK: &str = "lock";
+/// The name of a session's record.
+pub const RECORD: &str = "session.json";
+/// The directory of a session's lanes.
+pub const LANES: &str = "lanes";
+
+impl Session {
+    /// Opens a session by its id; `Ok(None)` where leaf never heard of it.
+    ///
+    /// # Errors
+    /// Where its record can't be read.
+    pub fn open(home: &Dir, id: &SessionId) -> Result<Option<Session>> {
+        Session::open_key(home, &id.key())
+    }
+
+    /// Opens a session by its key.
+    ///
+    /// # Errors
+    /// Where its record can't be read.
+    pub fn open_key(home: &Dir, key: &SessionKey) -> Result<Option<Session>> {
+        let Some(sessions) = home.sub("sessions")? else { return Ok(None) };
+        let Some(dir) = sessions.sub(key.as_str())? else { return Ok(None) };
+        let Some(bytes) = dir.read(RECORD)? else { return Ok(None) };
+        let record = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} is damaged: `leaf doctor` says more", dir.path().join(RECORD).display()))?;
+        Ok(Some(Session { dir, record }))
+    }
+
+    /// Returns all sessions whose record can be read.
+    ///
+    /// # Errors
+    /// Where the directory can't be read.
+    pub fn all(home: &Dir) -> Result<Vec<Session>, PlaceError> {
+        let Some(sessions) = home.sub("sessions")? else { return Ok(Vec::new()) };
+        let keys = sessions.names()?;
+        Ok(keys
+            .iter()
+            .filter_map(|name| Session::open_key(home, &SessionKey::from_name(name)?).ok().flatten())
+            .collect())
+    }
+
+    /// Opens a session, making it from `record` where leaf never heard of it.
+    ///
+    /// # Errors
+    /// Where it can't be written.
+    pub fn make(home: &Dir, record: &SessionRecord, deadline: Deadline) -> Result<Session> {
+        if let Some(session) = Session::open(home, &record.id)? {
+            return Ok(session);
+        }
+        let dir = home.make("sessions")?.make(record.id.key().as_str())?;
+        dir.make(LANES)?;
+        let lock = dir.make_file(LOCK)?;
+        lock::exclusive(&lock, deadline)?;
+        if dir.read(RECORD)?.is_none() {
+            Journal::create(&dir)?;
+            dir.replace(RECORD, &serde_json::to_vec(record)?, false)?;
+        }
+        drop(lock);
+        Session::open(home, &record.id)?.context("the session is gone again")
+    }
+
+    /// Reads the session's state without its lock.
+    ///
+    /// # Errors
+    /// Where the journal can't be read.
+    pub fn state(&self) -> Result<State> {
+        Ok(Journal::open(&self.dir, OFlags::RDONLY)?.1)
+    }
+
+    /// Locks the session and reads its record and state as they then are.
+    ///
+    /// # Errors
+    /// At the deadline, where there are no locks, or where it can't be read.
+    pub fn lock(self, deadline: Deadline) -> Result<LockedSession> {
+        let lock = self.dir.make_file(LOCK)?;
+        lock::exclusive(&lock, deadline)?;
+        let bytes = self.dir.read(RECORD)?.context("the session is gone")?;
+        let record = serde_json::from_slice(&bytes).context("the session's record is damaged")?;
+        let (journal, state) = Journal::open(&self.dir, OFlags::RDWR)?;
+        Ok(LockedSession { session: Session { record, ..self }, journal, state, _lock: lock })
+    }
+
+    /// Returns the directory of the session's lanes.
+    ///
+    /// # Errors
+    /// Where it can't be opened or made.
+    pub fn lanes(&self) -> Result<Dir, PlaceError> {
+        self.dir.make(LANES)
+    }
+}
+
+/// A session under its lock, which is freed with this value.
+#[derive(Debug)]
+pub struct LockedSession {
+    /// The session; its record is as it stands under the lock.
+    pub session: Session,
+    journal: Journal,
+    /// The state as it stands under the lock; kept up by [`LockedSession::append`].
+    pub state: State,
+    _lock: File,
+}
+
+impl LockedSession {
+    /// Appends entries as one transaction and folds them into the state.
+    ///
+    /// # Errors
+    /// Where the session is of a newer format (R127), or the write fails; nothing was then appended.
+    pub fn append(&mut self, entries: &[Entry]) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.check_writable()?;
+        self.journal.append(&self.session.dir, entries, &mut self.state)
+    }
+
+    /// Replaces the session's record.
+    ///
+    /// # Errors
+    /// As [`LockedSession::append`].
+    pub fn replace_record(&mut self, record: SessionRecord) -> Result<()> {
+        self.check_writable()?;
+        if record != self.session.record {
+            self.session.dir.replace(RECORD, &serde_json::to_vec(&record)?, false)?;
+            self.session.record = record;
+        }
+        Ok(())
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.session.record.format > FORMAT {
+            bail!(
+                "the session's records were written by a newer leaf (format {}, this one knows {FORMAT}): update leaf",
+                self.session.record.format
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Returns the entry's time: it never goes back within a journal.
+pub fn entry_time(state: &State, now: Ts) -> Ts {
+    now.max(state.active)
+}

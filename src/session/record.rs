@@ -1,0 +1,92 @@
+//! `session.json`: who a session is, and in which process it lives.
+
+use serde::{Deserialize, Serialize};
+
+use super::liveness::{Life, Process};
+use crate::FORMAT;
+use crate::clock::Ts;
+use crate::ids::{Generation, PageId, SessionId};
+
+/// The client whose dialect a session speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientKind {
+    /// Claude Code.
+    ClaudeCode,
+}
+
+/// What the client's environment switched at SessionStart (R2); later processes read this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switches {
+    /// Line forks may answer (R1).
+    pub fork_replies: bool,
+    /// Working forks may take (R2).
+    pub fork_work: bool,
+}
+
+/// `session.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionRecord {
+    /// The format of the session's directory.
+    pub format: u32,
+    /// The client's id of the session.
+    pub id: SessionId,
+    /// The client.
+    pub client: ClientKind,
+    /// The present generation; `None` for a session that only a command told of so far.
+    pub generation: Option<Generation>,
+    /// The client's process, where it is known.
+    pub process: Option<Process>,
+    /// Whether a person sits before it.
+    pub attended: bool,
+    /// The switches of the client's environment.
+    pub switches: Switches,
+    /// Where the session works.
+    pub cwd: String,
+    /// The client's transcript.
+    pub transcript: Option<String>,
+    /// The pages that it may hold, the newest last. A cache: page.json decides.
+    pub pages: Vec<PageId>,
+    /// When the client said that the session ended.
+    pub ended: Option<Ts>,
+    /// The session that took over in the same process (R109).
+    pub moved_to: Option<SessionId>,
+    /// When it began.
+    pub started: Ts,
+}
+
+impl SessionRecord {
+    /// Returns the record of a session that was just heard of.
+    pub fn new(id: SessionId, cwd: String, now: Ts) -> SessionRecord {
+        SessionRecord {
+            format: FORMAT,
+            id,
+            client: ClientKind::ClaudeCode,
+            generation: None,
+            process: None,
+            attended: true,
+            switches: Switches { fork_replies: true, fork_work: false },
+            cwd,
+            transcript: None,
+            pages: Vec::new(),
+            ended: None,
+            moved_to: None,
+            started: now,
+        }
+    }
+
+    /// Whether the session lives: it did not end, and its client's process, where known, runs.
+    pub fn lives(&self) -> bool {
+        self.ended.is_none()
+            && match &self.process {
+                Some(process) => process.life() != Life::Dead,
+                None => true,
+            }
+    }
+
+    /// Puts a page last: it came to the session just now.
+    pub fn add_page(&mut self, page: &PageId) {
+        self.pages.retain(|other| other != page);
+        self.pages.push(page.clone());
+    }
+}
