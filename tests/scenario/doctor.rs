@@ -46,7 +46,8 @@ fn check(home: &Home, name: &str) -> Value {
 fn assert_check(home: &Home, name: &str, status: &str, words: &[&str]) {
     let found = check(home, name);
     assert_eq!(found["status"], status, "{found}");
-    let text = format!("{} {}", found["detail"].as_str().expect("detail"), found["way_out"].as_str().unwrap_or_default());
+    let text =
+        format!("{} {}", found["detail"].as_str().expect("detail"), found["way_out"].as_str().unwrap_or_default());
     for word in words {
         assert!(text.contains(word), "{word} in {text}");
     }
@@ -71,12 +72,35 @@ fn a_sound_desk_has_no_problem_and_looking_changes_nothing() {
     let (value, code) = report(&home);
     assert_eq!(code, 0, "{value}");
     for name in [
-        "binary", "plugin", "claude code", "hooks", "other hooks", "permission", "state", "file system", "locks", "records",
-        "logs", "stray files", "errors.log", "cost",
+        "binary",
+        "plugin",
+        "claude code",
+        "hooks",
+        "other hooks",
+        "permission",
+        "state",
+        "file system",
+        "locks",
+        "records",
+        "logs",
+        "stray files",
+        "errors.log",
+        "cost",
     ] {
         assert_ne!(check(&home, name)["status"], "problem", "{name}");
     }
-    for name in ["plugin", "claude code", "hooks", "other hooks", "permission", "state", "locks", "records", "logs", "stray files"] {
+    for name in [
+        "plugin",
+        "claude code",
+        "hooks",
+        "other hooks",
+        "permission",
+        "state",
+        "locks",
+        "records",
+        "logs",
+        "stray files",
+    ] {
         assert_check(&home, name, "ok", &[]);
     }
     assert_eq!(home.tree(), before);
@@ -140,7 +164,8 @@ fn an_older_client_is_told() {
 #[test]
 fn r072_other_hooks_before_bash_are_named() {
     let home = installed();
-    let group = |matcher: &str, command: &str| json!({"matcher": matcher, "hooks": [{"type": "command", "command": command}]});
+    let group =
+        |matcher: &str, command: &str| json!({"matcher": matcher, "hooks": [{"type": "command", "command": command}]});
     home.write(
         "project/.claude/settings.json",
         &json!({"hooks": {"PreToolUse": [group("Edit", "formatter"), group("Bash", "rewriter --all")]}}).to_string(),
@@ -153,7 +178,8 @@ fn r072_other_hooks_before_bash_are_named() {
 
     let plugin = home.path("other-plugin");
     let entry = |enabled: bool| {
-        json!({"id": "saver@shop", "version": "1.0.0", "scope": "user", "enabled": enabled, "installPath": plugin}).to_string()
+        json!({"id": "saver@shop", "version": "1.0.0", "scope": "user", "enabled": enabled, "installPath": plugin})
+            .to_string()
     };
     home.write("other-plugin/hooks/hooks.json", &json!({"hooks": {"PreToolUse": [group("", "saver")]}}).to_string());
     home.write(".claude/plugins/others", &format!(",{}", entry(true)));
@@ -201,7 +227,8 @@ fn a_state_directory_in_memory_is_told() {
     let said: Said =
         command.args(["doctor", "--json"]).env("LEAF_HOME", shm.path()).output().expect("leaf starts").into();
     let value: Value = serde_json::from_str(&said.stdout).expect("JSON");
-    let found = value["checks"].as_array().expect("checks").iter().find(|c| c["name"] == "file system").expect("a check");
+    let found =
+        value["checks"].as_array().expect("checks").iter().find(|c| c["name"] == "file system").expect("a check");
     assert_eq!(found["status"], "note", "{found}");
     assert!(found["detail"].as_str().expect("detail").contains("tmpfs"), "{found}");
 }
@@ -302,11 +329,22 @@ fn what_hooks_cost_is_read_from_the_clients_transcripts() {
         .map(|row| format!("{row}\n"))
         .concat()
     };
-    let project: String = home.path("project").display().to_string().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let project: String = home
+        .path("project")
+        .display()
+        .to_string()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
     let at = format!(".claude/projects/{project}");
     home.write(&format!("{at}/6f0c1a52.jsonl"), &[5, 19, 7].map(rows).concat());
     home.write(".claude/projects/-elsewhere/6f0c1a52.jsonl", &rows(77));
-    assert_check(&home, "cost", "ok", &["PreToolUse 3 x, median 7 ms, most 19 ms", "Stop 3 x, median 14 ms, most 14 ms"]);
+    assert_check(
+        &home,
+        "cost",
+        "ok",
+        &["PreToolUse 3 x, median 7 ms, most 19 ms", "Stop 3 x, median 14 ms, most 14 ms"],
+    );
     home.write(&format!("{at}/7f0c1a52.jsonl"), &rows(2500));
     assert_check(&home, "cost", "note", &["2 transcripts", "most 2500 ms"]);
 }

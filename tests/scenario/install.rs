@@ -147,7 +147,13 @@ fn the_folder_holds_what_the_binary_embeds_and_the_binary_itself() {
         home.orders(),
         [format!("plugin marketplace add {}", folder.display()), "plugin install leaf@leaf".to_owned()]
     );
-    for name in [".claude-plugin/plugin.json", ".claude-plugin/marketplace.json", "hooks.json", "skills/threads/SKILL.md", "LICENSE"] {
+    for name in [
+        ".claude-plugin/plugin.json",
+        ".claude-plugin/marketplace.json",
+        "hooks.json",
+        "skills/threads/SKILL.md",
+        "LICENSE",
+    ] {
         let ours = fs::read(Path::new(REPOSITORY).join(name)).expect(name);
         assert_eq!(fs::read(folder.join(name)).expect(name), ours, "{name}");
     }
@@ -155,14 +161,17 @@ fn the_folder_holds_what_the_binary_embeds_and_the_binary_itself() {
     assert!(fs::read(&binary).expect("the binary") == fs::read(LEAF).expect("the binary"));
     assert!(!binary.is_symlink());
     assert_eq!(binary.metadata().expect("metadata").mode() & 0o777, 0o755);
-    let version: Said = home.command(binary.to_str().expect("UTF-8")).arg("--version").output().expect("it starts").into();
-    let manifest: Value = serde_json::from_slice(&fs::read(folder.join(".claude-plugin/plugin.json")).expect("read")).expect("JSON");
+    let version: Said =
+        home.command(binary.to_str().expect("UTF-8")).arg("--version").output().expect("it starts").into();
+    let manifest: Value =
+        serde_json::from_slice(&fs::read(folder.join(".claude-plugin/plugin.json")).expect("read")).expect("JSON");
     assert_eq!(version.stdout.trim(), format!("leaf {}", manifest["version"].as_str().expect("a version")));
 }
 
 #[test]
 fn every_registered_hook_runs_the_plugins_own_binary_in_exec_form() {
-    let hooks: Value = serde_json::from_slice(&fs::read(Path::new(REPOSITORY).join("hooks.json")).expect("read")).expect("JSON");
+    let hooks: Value =
+        serde_json::from_slice(&fs::read(Path::new(REPOSITORY).join("hooks.json")).expect("read")).expect("JSON");
     for (event, groups) in hooks["hooks"].as_object().expect("events") {
         for hook in groups.as_array().expect("groups").iter().flat_map(|g| g["hooks"].as_array().expect("hooks")) {
             assert_eq!(hook["command"], "${CLAUDE_PLUGIN_ROOT}/bin/leaf", "{event}");
@@ -210,7 +219,10 @@ fn an_older_plugin_is_brought_up_to_date() {
     home.write(&format!("{at}/bin/leaf"), "an old one");
     home.write(&format!("{at}/skills/old/SKILL.md"), "of an earlier version");
     let record = home.read(".local/share/leaf/claude-code.json");
-    home.write(".local/share/leaf/claude-code.json", &record.replace("\"LICENSE\"", "\"LICENSE\", \"skills/old/SKILL.md\", \"../../../../kept\""));
+    home.write(
+        ".local/share/leaf/claude-code.json",
+        &record.replace("\"LICENSE\"", "\"LICENSE\", \"skills/old/SKILL.md\", \"../../../../kept\""),
+    );
     home.write("kept", "not leaf's");
 
     let shown = home.done(&["install"]);
@@ -428,7 +440,12 @@ fn the_configured_directories_are_honoured() {
 #[test]
 fn json_is_one_value() {
     let home = Home::new();
-    for args in [&["install", "--json", "--dry-run"][..], &["install", "--json", "--allow"], &["install", "--json"], &["uninstall", "--json"]] {
+    for args in [
+        &["install", "--json", "--dry-run"][..],
+        &["install", "--json", "--allow"],
+        &["install", "--json"],
+        &["uninstall", "--json"],
+    ] {
         let value: Value = serde_json::from_str(&home.done(args)).expect("one JSON value");
         assert_eq!(value["folder"], home.folder().to_str().expect("UTF-8"));
         assert_eq!(value["dry_run"], args.contains(&"--dry-run"));
@@ -443,7 +460,8 @@ fn a_closed_stdout_leaves_nothing_half_done() {
     let home = Home::new();
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
-    let said: Said = home.command(LEAF).args(["install", "--allow"]).stdout(writer).output().expect("leaf starts").into();
+    let said: Said =
+        home.command(LEAF).args(["install", "--allow"]).stdout(writer).output().expect("leaf starts").into();
     assert_eq!(said.code, 0, "{said:?}");
     assert!(home.done(&["install", "--allow"]).starts_with("Nothing to do"));
 }
