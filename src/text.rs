@@ -22,9 +22,9 @@ pub fn one_line(text: &str) -> String {
     harmless(&line)
 }
 
-/// Returns the first words of a text as one harmless line of at most `limit` characters.
-pub fn first_words(text: &str, limit: usize) -> String {
-    let line = one_line(text);
+/// Returns the first words of a text as one line of at most `limit` characters, as they were written: for what is stored.
+pub fn clip(text: &str, limit: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= limit {
         return line;
     }
@@ -33,6 +33,11 @@ pub fn first_words(text: &str, limit: usize) -> String {
         Some(at) => format!("{}…", &cut[..at]),
         None => format!("{cut}…"),
     }
+}
+
+/// Returns the first words of a text as one harmless line: for what is shown.
+pub fn first_words(text: &str, limit: usize) -> String {
+    harmless(&clip(text, limit))
 }
 
 /// Whether a character drives a terminal, changes the direction of writing, or is not seen at all.

@@ -1,16 +1,348 @@
-//! `leaf demo`: a first session, played with recorded events.
+//! `leaf demo`: a first session, played through this very binary with events recorded from the real client, in a temporary
+//! state directory, with no account and no network.
 
-use anyhow::Result;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::output::{self, Style, styled};
+
+/// The session of the recorded events.
+const SESSION: &str = "66232bfa-36ae-4cb8-99c6-ea92effa9e76";
+
+const START: &str = include_str!("../../tests/support/payloads/SessionStart.main.startup.json");
+const PROMPT: &str = include_str!("../../tests/support/payloads/UserPromptSubmit.main.json");
+const SHELL: &str = include_str!("../../tests/support/payloads/PreToolUse.main.Bash.json");
+const BOUNDARY: &str = include_str!("../../tests/support/payloads/PostToolBatch.main.json");
+const STOP: &str = include_str!("../../tests/support/payloads/Stop.main.tui.json");
+const WAKE: &str = include_str!("../../tests/support/payloads/UserPromptSubmit.main.task-notification.rewake.json");
+const END: &str = include_str!("../../tests/support/payloads/SessionEnd.main.other.json");
 
 /// `leaf demo`
 #[derive(Debug, Args)]
-pub struct DemoArgs {}
+pub struct DemoArgs {
+    /// Stand in for the client: run what stdin says, below this process.
+    #[arg(long, hide = true)]
+    client: bool,
+}
+
+/// What the stand-in for the client runs.
+#[derive(Debug, Serialize, Deserialize)]
+struct Call {
+    args: Vec<String>,
+    stdin: String,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Came {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Came {
+    fn of(output: Output) -> Came {
+        Came {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// One step as a person would see it.
+#[derive(Debug, Serialize)]
+struct Step {
+    who: &'static str,
+    what: String,
+    shows: String,
+}
 
 /// Runs the demo.
 ///
 /// # Errors
-/// Where a step fails.
-pub fn run(_args: &DemoArgs, _json: bool) -> Result<()> {
+/// Where a step doesn't come out as it should.
+pub fn run(args: &DemoArgs, json: bool) -> Result<()> {
+    if args.client {
+        return stand_in();
+    }
+    let mut stage = Stage::set(json)?;
+    let played = stage.play();
+    let struck = stage.strike();
+    played?;
+    struck
+}
+
+/// The client's part: whatever it runs is below it, as an agent's command is.
+fn stand_in() -> Result<()> {
+    let own = std::env::current_exe()?;
+    for line in std::io::stdin().lock().lines() {
+        let call: Call = serde_json::from_str(&line?)?;
+        // Its children know it by this, as the real client's do.
+        let pid = std::process::id().to_string();
+        let came = feed(Command::new(&own).args(&call.args).env("CLAUDE_PID", pid), &call.stdin)?;
+        output::print_json(&came)?;
+    }
     Ok(())
+}
+
+fn feed(command: &mut Command, stdin: &str) -> Result<Came> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // A command that doesn't read its input is none the worse for it.
+        let _ = pipe.write_all(stdin.as_bytes());
+    }
+    Ok(Came::of(child.wait_with_output()?))
+}
+
+struct Stage {
+    binary: PathBuf,
+    root: PathBuf,
+    project: PathBuf,
+    client: Child,
+    calls: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    json: bool,
+    steps: Vec<Step>,
+    prompts: u32,
+    state: Value,
+}
+
+impl Stage {
+    fn set(json: bool) -> Result<Stage> {
+        let binary = std::env::current_exe().context("can't find this binary")?;
+        let root = std::env::temp_dir().join(format!("leaf-demo-{:016x}", crate::ids::random_u64()?));
+        let project = root.join("project");
+        std::fs::create_dir_all(&project).with_context(|| format!("can't make {}", project.display()))?;
+        let mut command = Command::new(&binary);
+        command.args(["demo", "--client"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut client = scene(&mut command, &root, &project).spawn().context("can't start the demo's client")?;
+        let pipes = (client.stdin.take(), client.stdout.take());
+        let (Some(calls), Some(answers)) = pipes else { bail!("the demo's client has no pipes") };
+        let answers = BufReader::new(answers);
+        let (steps, state) = (Vec::new(), Value::Null);
+        Ok(Stage { binary, root, project, client, calls: Some(calls), answers, json, steps, prompts: 0, state })
+    }
+
+    /// Ends the client and removes all that the demo wrote.
+    fn strike(&mut self) -> Result<()> {
+        drop(self.calls.take());
+        let _ = self.client.wait();
+        std::fs::remove_dir_all(&self.root).with_context(|| format!("can't remove {}", self.root.display()))?;
+        if self.json {
+            return output::print_json(&serde_json::json!({"steps": self.steps, "state": self.state}));
+        }
+        Ok(())
+    }
+
+    fn play(&mut self) -> Result<()> {
+        self.title("A coding agent is at work; you write beside it.")?;
+        self.hook("The session starts and gets its first prompt", START, "SessionStart")?;
+        self.prompt()?;
+        let written = self.you(&["thread", "new", "Which port does the dev server use? I need it for a colleague."])?;
+        let thread = id_in(&written, "thread ")?;
+
+        self.title("At its next tool boundary the agent reads this:")?;
+        let context = self.hook("A tool call of the agent ended", BOUNDARY, "PostToolBatch")?;
+        let reference = reference_in(&context)?;
+        self.agent(&["thread", "line", &thread, "looking into vite.config.ts"])?;
+        self.agent(&["thread", "reply", &reference, "5173, set in vite.config.ts."])?;
+        self.you(&["thread", "show", &thread])?;
+
+        self.title("A message that comes as the agent is about to stop continues its turn:")?;
+        self.you(&["thread", "say", &thread, "Please make it configurable, when you have time."])?;
+        let context = self.hook("The agent would stop now", STOP, "Stop")?;
+        let reference = reference_in(&context)?;
+        let answer = self.agent(&[
+            "thread",
+            "reply",
+            &reference,
+            "Noted as a to-do; it comes after the present work.",
+            "--todo",
+            "make the dev server's port configurable",
+        ])?;
+        let todo = id_in(&answer, "opened to-do ")?;
+        self.agent(&["task", "start", &todo, "reading PORT from the environment"])?;
+        self.agent(&["task", "end", &todo, "done", "PORT is read from the environment"])?;
+
+        self.title("An agent can't speak as you:")?;
+        self.denied("leaf thread new 'as if I were the user'")?;
+
+        self.title("An idle session wakes for you:")?;
+        let stopped = self.hook("The agent stops", STOP, "Stop")?;
+        ensure!(stopped.is_empty(), "the Stop went on: {stopped}");
+        let woken = self.wake(&["thread", "new", "Is the branch ready for review?"])?;
+        let reference = reference_in(&woken)?;
+        self.agent(&["thread", "reply", &reference, "Yes: all tests pass."])?;
+        self.hook("The agent stops", STOP, "Stop")?;
+
+        self.title("What stands on the page in the end:")?;
+        self.you(&["page", "state"])?;
+        self.you(&["why", &thread])?;
+        self.hook("The session ends", END, "SessionEnd")?;
+        let state = self.person(&["page", "state", "--json"], None)?;
+        self.state = serde_json::from_str(&state.stdout).context("the page's state is no JSON")?;
+        let answered = |thread: &Value| thread["status"] == "answered";
+        let all = self.state["threads"].as_array().is_some_and(|threads| threads.iter().all(answered));
+        ensure!(all, "not every thread is answered: {}", self.state);
+        self.title("That was all: nothing of it is left on this machine. `leaf install` puts leaf into Claude Code.")
+    }
+
+    fn title(&mut self, text: &str) -> Result<()> {
+        self.tell(&format!("\n{}\n", styled(Style::Bold, text)))
+    }
+
+    fn tell(&self, text: &str) -> Result<()> {
+        if self.json { Ok(()) } else { output::print(text) }
+    }
+
+    fn step(&mut self, who: &'static str, what: String, shows: &str) -> Result<()> {
+        let mut text = format!("\n{} {what}\n", styled(Style::Dim, who));
+        for line in shows.lines() {
+            text.push_str(&format!("    {line}\n"));
+        }
+        self.tell(&text)?;
+        self.steps.push(Step { who, what, shows: shows.to_owned() });
+        Ok(())
+    }
+
+    /// Runs a command as the person: not below the client.
+    fn person(&self, args: &[&str], stdin: Option<&str>) -> Result<Came> {
+        let mut command = Command::new(&self.binary);
+        scene(&mut command, &self.root, &self.project);
+        feed(command.args(args), stdin.unwrap_or_default())
+    }
+
+    fn you(&mut self, args: &[&str]) -> Result<String> {
+        let came = self.person(args, None)?;
+        ensure!(came.code == Some(0), "`leaf {}` failed: {}", args.join(" "), came.stderr);
+        self.step("you:", command_line(args), &came.stdout)?;
+        Ok(came.stdout)
+    }
+
+    /// Runs something below the client.
+    fn below(&mut self, args: &[&str], stdin: &str) -> Result<Came> {
+        let call = Call { args: args.iter().map(ToString::to_string).collect(), stdin: stdin.to_owned() };
+        let calls = self.calls.as_mut().context("the demo's client is gone")?;
+        writeln!(calls, "{}", serde_json::to_string(&call)?)?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        serde_json::from_str(&line).context("the demo's client said nothing")
+    }
+
+    fn agent(&mut self, args: &[&str]) -> Result<String> {
+        let payload = self.payload(SHELL, |payload| {
+            payload["tool_input"]["command"] = command_line(args).into();
+        })?;
+        let judged = self.below(&["hook"], &payload)?;
+        ensure!(judged.stdout.is_empty(), "the agent's command was stopped: {}", judged.stdout);
+        let came = self.below(args, "")?;
+        ensure!(came.code == Some(0), "the agent's `leaf {}` failed: {}", args.join(" "), came.stderr);
+        self.step("agent:", command_line(args), &came.stdout)?;
+        Ok(came.stdout)
+    }
+
+    fn denied(&mut self, command: &str) -> Result<()> {
+        let payload = self.payload(SHELL, |payload| payload["tool_input"]["command"] = command.into())?;
+        let came = self.below(&["hook"], &payload)?;
+        let answer: Value = serde_json::from_str(&came.stdout).context("the hook let it pass")?;
+        let reason =
+            answer["hookSpecificOutput"]["permissionDecisionReason"].as_str().context("no reason was given")?;
+        self.step("agent:", command.to_owned(), &format!("denied: {reason}"))
+    }
+
+    fn prompt(&mut self) -> Result<()> {
+        self.prompts += 1;
+        let came = self.event(PROMPT)?;
+        ensure!(came.is_empty(), "the prompt carried {came}");
+        Ok(())
+    }
+
+    fn hook(&mut self, what: &str, recorded: &str, event: &str) -> Result<String> {
+        let context = self.event(recorded)?;
+        self.step("client:", format!("{what} ({event})"), &context)?;
+        Ok(context)
+    }
+
+    /// Feeds a recorded event to the hook, and returns the context that it adds.
+    fn event(&mut self, recorded: &str) -> Result<String> {
+        let payload = self.payload(recorded, |_| ())?;
+        let came = self.below(&["hook"], &payload)?;
+        if came.stdout.is_empty() {
+            return Ok(String::new());
+        }
+        let answer: Value = serde_json::from_str(&came.stdout).context("the hook's answer is no JSON")?;
+        Ok(answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default().to_owned())
+    }
+
+    fn payload(&self, recorded: &str, change: impl FnOnce(&mut Value)) -> Result<String> {
+        let mut payload: Value = serde_json::from_str(recorded).context("a recorded event is no JSON")?;
+        payload["session_id"] = SESSION.into();
+        payload["cwd"] = self.project.to_string_lossy().into();
+        payload["prompt_id"] = format!("prompt-{}", self.prompts).into();
+        change(&mut payload);
+        Ok(payload.to_string())
+    }
+
+    /// Parks the watch, writes as the person, and feeds the prompt that the wake causes.
+    fn wake(&mut self, args: &[&str]) -> Result<String> {
+        let mut command = Command::new(&self.binary);
+        scene(&mut command, &self.root, &self.project).arg("watch").env("CLAUDE_PID", self.client.id().to_string());
+        let mut watch = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let payload = self.payload(STOP, |_| ())?;
+        if let Some(mut pipe) = watch.stdin.take() {
+            pipe.write_all(payload.as_bytes())?;
+        }
+        self.step("client:", "leaf watch is parked in the background".to_owned(), "")?;
+        self.you(args)?;
+        let until = Instant::now() + Duration::from_secs(20);
+        while watch.try_wait()?.is_none() {
+            if Instant::now() > until {
+                let _ = watch.kill();
+                bail!("the watch didn't wake");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let came = Came::of(watch.wait_with_output()?);
+        ensure!(came.code == Some(2), "the watch ended with {:?}: {}", came.code, came.stderr);
+        self.step("client:", "the watch ended with exit code 2: the session wakes".to_owned(), &came.stderr)?;
+        self.prompts += 1;
+        self.hook("A turn begins", WAKE, "UserPromptSubmit")
+    }
+}
+
+/// Gives a process the demo's own places, and nothing of the environment that it was started in.
+fn scene<'c>(command: &'c mut Command, root: &Path, project: &Path) -> &'c mut Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    command
+        .env_clear()
+        .env("PATH", path)
+        .env("LEAF_HOME", root.join("state"))
+        .env("CLAUDE_CODE_SESSION_ATTENDED", "1")
+        .current_dir(project)
+}
+
+fn command_line(args: &[&str]) -> String {
+    let quoted = |arg: &&str| if arg.contains([' ', '\'']) { format!("\"{arg}\"") } else { (*arg).to_owned() };
+    format!("leaf {}", args.iter().map(quoted).collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the id behind `before` in what a command printed.
+fn id_in(printed: &str, before: &str) -> Result<String> {
+    let at = printed.find(before).with_context(|| format!("no \"{before}\" in {printed}"))? + before.len();
+    Ok(printed[at..].chars().take_while(char::is_ascii_hexdigit).collect())
+}
+
+/// Returns the reference in a delivery, as an agent reads it.
+fn reference_in(context: &str) -> Result<String> {
+    let before = "leaf thread reply ";
+    let at = context.find(before).with_context(|| format!("no answer's command in: {context}"))? + before.len();
+    Ok(context[at..].split_whitespace().next().unwrap_or_default().to_owned())
 }

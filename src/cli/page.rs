@@ -73,7 +73,7 @@ pub fn run(run: &Run, command: Command) -> Result<()> {
 
 fn new(run: &Run, title: &str, slug: Option<&PageId>) -> Result<()> {
     let speaker = run.speaker(Verb::Everyones)?;
-    let title = text::first_words(title, 200);
+    let title = text::clip(title, 200);
     if title.is_empty() {
         return Err(Refused::input("the title is empty: name the page").into());
     }
@@ -305,7 +305,7 @@ pub fn follow_log(run: &Run, page: &Page, mut view: View, thread: Option<ThreadI
     let mut log = Log::open_to_read(&page.dir)?;
     loop {
         std::thread::sleep(Duration::from_millis(200));
-        if log.len()? <= view.offset {
+        if log.size()? <= view.offset {
             continue;
         }
         let bytes = log.read_from(view.offset)?;

@@ -127,7 +127,7 @@ fn start(run: &Run, item: &str, text: TextArgs) -> Result<()> {
 fn open(run: &Run, thread: &str, title: &str) -> Result<()> {
     let speaker = run.speaker(Verb::Everyones)?;
     let prefix = Prefix::parse(thread)?;
-    let title = text::first_words(title, 200);
+    let title = text::clip(title, 200);
     if title.is_empty() {
         return Err(Refused::input("the to-do's title is empty: say what is to be done").into());
     }

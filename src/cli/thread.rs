@@ -140,8 +140,8 @@ fn page_of_thread(run: &Run, speaker: &Speaker, prefix: &Prefix) -> Result<Page>
 
 fn title_of(text: &str, title: Option<String>) -> Result<String> {
     let title = match title {
-        Some(title) => text::first_words(&title, 200),
-        None => text::first_words(text, 60),
+        Some(title) => text::clip(&title, 200),
+        None => text::clip(text, 60),
     };
     if title.is_empty() {
         return Err(Refused::input("the title is empty: leave it out, and the text's first words serve").into());

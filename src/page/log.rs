@@ -63,7 +63,7 @@ impl Log {
     ///
     /// # Errors
     /// Where the system refuses.
-    pub fn len(&self) -> Result<u64, PlaceError> {
+    pub fn size(&self) -> Result<u64, PlaceError> {
         self.file.metadata().map(|meta| meta.len()).map_err(|error| self.error(error))
     }
 

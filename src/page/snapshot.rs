@@ -33,7 +33,7 @@ struct In {
 /// # Errors
 /// Where the log can't be read; never for the snapshot's sake.
 pub fn load(dir: &Dir, key: IdKey, log: &mut Log) -> Result<View> {
-    let length = log.len()?;
+    let length = log.size()?;
     let mut view = if length > WORTH { stored(dir, key, length, log).unwrap_or_default() } else { View::default() };
     let tail = log.read_from(view.offset)?;
     view.fold(&tail);

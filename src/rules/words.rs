@@ -8,8 +8,8 @@ mod commands;
 mod lexer;
 
 use commands::{
-    Class, EVALUATES, KEEPS, Program, READERS, Run, TOOLS, base, class, only_xargs, option_says, program,
-    quotes_by_slashes, reads_program, runs,
+    Class, EVALUATES, KEEPS, Program, READERS, Run, TOOLS, base, class, is_fed_a_program, only_xargs, option_says,
+    program, quotes_by_slashes, reads_program, runs,
 };
 use lexer::{Assign, Command, Piece, Script, Word, unescape};
 
@@ -485,7 +485,7 @@ impl Judge {
         flatten(&script, false, &mut commands);
         let named = outer.map(|outer| outer.named.clone()).unwrap_or_default();
         let pipes = script.pipes || outer.is_some_and(|outer| outer.pipes);
-        let mut judge = Judge { named, said: mentions(text), pipes, depth };
+        let mut judge = Judge { named, said: mentions(text) || outer.is_some_and(|outer| outer.said), pipes, depth };
         judge.pipes |= commands.iter().any(|(c, _)| words_of(c).any(|w| w.scripts.iter().any(|s| s.pipes)));
         judge.learn(&commands);
         if script.broken && spells_or_escapes(text.as_bytes()) {
@@ -523,7 +523,8 @@ impl Judge {
             });
             let read = command.words.iter().skip(1).filter_map(Word::literal).map(|t| (t.to_owned(), None));
             let set = |a: &Assign| (a.name.clone(), a.value.as_ref().map(|w| self.parts(w)));
-            let all: Vec<Named> = command.assigns.iter().map(set).chain(exported).chain(read).collect();
+            let inside = words_of(command).flat_map(|w| &w.sets).map(|name| (name.clone(), None));
+            let all: Vec<Named> = command.assigns.iter().map(set).chain(exported).chain(read).chain(inside).collect();
             for (name, value) in all {
                 match self.named.iter_mut().find(|(n, _)| *n == name) {
                     Some((_, known)) => *known = None,
@@ -549,7 +550,9 @@ impl Judge {
                     Some((_, Some(parts))) => parts.iter().cloned().for_each(&mut put),
                     Some((_, None)) => put(Part::Made),
                     None if name.starts_with(|c: char| c.is_ascii_digit()) => put(Part::Made),
-                    None if matches!(name.as_str(), "@" | "*" | "_") => put(Part::Made),
+                    None if matches!(name.as_str(), "@" | "*" | "_" | "REPLY" | "MAPFILE" | "OPTARG") => {
+                        put(Part::Made)
+                    }
                     None => put(Part::Given),
                 },
             }
@@ -573,11 +576,10 @@ impl Judge {
     fn fit(&self, word: &Word) -> Fit {
         let parts = self.parts(word);
         if let [Part::Text(text)] = parts.as_slice() {
-            let name = base(text);
-            // A variable's text splits into words; zsh looks `=leaf` up.
-            let first = text.split_ascii_whitespace().next().unwrap_or_default();
-            let split = word.literal().is_none() && base(first).eq_ignore_ascii_case("leaf");
-            let is = name.eq_ignore_ascii_case("leaf") || text.eq_ignore_ascii_case("=leaf") || split;
+            let is = base(text).eq_ignore_ascii_case("leaf") || text.eq_ignore_ascii_case("=leaf");
+            // A variable's text splits into words, by blanks or as IFS says; zsh looks `=leaf` up.
+            let splits = word.literal().is_none() && (mentions(text) || self.sets("IFS") && spells(text.as_bytes()));
+            let is = is || splits;
             return if is { Fit::Is } else { Fit::No };
         }
         if let [Part::Text(text), _, ..] = parts.as_slice()
@@ -605,6 +607,10 @@ impl Judge {
             }
         }
         if rest.next().is_none() { Fit::Is } else { Fit::No }
+    }
+
+    fn sets(&self, name: &str) -> bool {
+        self.named.iter().any(|(n, _)| n == name)
     }
 
     fn made_by_line(&self, parts: &[Part]) -> bool {
@@ -670,7 +676,7 @@ impl Judge {
             Some(name) if run.guessed && !name.is_empty() => Class::Runner,
             Some(name) => class(name, run.words.get(1..).unwrap_or_default()),
         };
-        if self.pipes && class == Class::Runner && reads_program(run) {
+        if class == Class::Runner && (self.pipes && reads_program(run) || is_fed_a_program(run)) {
             return Err(Reason::Uncertain);
         }
         // `a[$(leaf)]` as an array index, `PS4='$(leaf)'`: quoted here, expanded later.
@@ -720,6 +726,7 @@ impl Judge {
             Program::Text(words) if words.is_empty() && run.fed && self.pipes => return Err(Reason::Uncertain),
             Program::Text(words) => read(words)?,
             Program::Input if self.pipes && (run.fed || command.inputs.is_empty()) => return Err(Reason::Uncertain),
+            Program::File if run.words.iter().any(|w| w.feeds) => return Err(Reason::Uncertain),
             Program::Input | Program::File => {}
         }
         for input in &command.inputs {

@@ -255,7 +255,7 @@ impl Journal {
     /// Where it can't be read.
     pub fn open(dir: &Dir, flags: OFlags) -> Result<(Journal, State)> {
         let mut log = Log::open(dir, NAME, flags)?;
-        let length = log.len()?;
+        let length = log.size()?;
         let cached = if length > WORTH { cached(dir, length) } else { None };
         let (mut piece, mut offset, mut state) = (0, 0, State::default());
         if let Some(cached) = cached {
@@ -289,6 +289,8 @@ impl Journal {
         let mut numbered = Vec::with_capacity(entries.len());
         for entry in entries {
             let mut entry = entry.clone();
+            // Time never goes back within a journal.
+            entry.ts = entry.ts.max(state.active);
             if let Some(line) = &mut entry.line {
                 next_line += 1;
                 line.id = next_line;

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::OFlags;
 
 use crate::FORMAT;
-use crate::clock::Ts;
 use crate::ids::{SessionId, SessionKey};
 use crate::lock::{self, Deadline};
 use crate::place::{Dir, PlaceError};
@@ -166,9 +165,4 @@ impl LockedSession {
         }
         Ok(())
     }
-}
-
-/// Returns the entry's time: it never goes back within a journal.
-pub fn entry_time(state: &State, now: Ts) -> Ts {
-    now.max(state.active)
 }

@@ -193,21 +193,35 @@ pub(super) fn only_xargs(command: &Command) -> bool {
 
 /// An interpreter without a program among its arguments reads it from its input; so does `source /dev/stdin`.
 pub(super) fn reads_program(run: &Run<'_>) -> bool {
-    let Some((name, args)) = run.words.split_first() else { return false };
-    let Some(name) = name.literal().map(base) else { return false };
-    let input = |w: &Word| matches!(w.literal(), Some("-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0"));
+    let Some((name, args)) = named(run) else { return false };
+    let stdin = |w: &Word| matches!(w.literal(), Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0"));
+    let input = |w: &Word| w.literal() == Some("-") || stdin(w);
+    let bare = |w: &Word| w.literal().is_some_and(|t| t.starts_with('-') && t.len() < 3);
     match name {
-        "." | "source" => args.iter().any(|w| w.literal() != Some("-") && input(w)),
+        "." | "source" => args.iter().any(stdin),
         "at" | "batch" | "parallel" | "su" | "busybox" => true,
-        _ => {
-            let versions =
-                |n: &&&str| name.strip_prefix(**n).is_some_and(|v| v.chars().all(|c| c.is_ascii_digit() || c == '.'));
-            INTERPRETERS.iter().find(versions).is_some()
-                && (run.fed
-                    || args.iter().any(input)
-                    || args.iter().all(|w| w.literal().is_some_and(|t| t.starts_with('-') && t.len() < 3)))
-        }
+        _ => interprets(name) && (run.fed || args.iter().any(input) || args.iter().all(bare)),
     }
+}
+
+/// `source <(…)`, `python3 -c "$(…)"`: the program is what a substitution prints.
+pub(super) fn is_fed_a_program(run: &Run<'_>) -> bool {
+    let Some((name, args)) = named(run) else { return false };
+    let sources = matches!(name, "." | "source");
+    let text =
+        |w: &[Word]| matches!(w[0].literal(), Some("-c" | "-e" | "-E" | "-r" | "--eval")) && !w[1].scripts.is_empty();
+    (sources || interprets(name)) && args.iter().any(|w| w.feeds) || interprets(name) && args.windows(2).any(text)
+}
+
+fn named<'a>(run: &Run<'a>) -> Option<(&'a str, &'a [Word])> {
+    let (name, args) = run.words.split_first()?;
+    Some((base(name.literal()?), args))
+}
+
+/// By any version: `python3.12`.
+fn interprets(name: &str) -> bool {
+    let version = |v: &str| v.chars().all(|c| c.is_ascii_digit() || c == '.');
+    INTERPRETERS.iter().any(|n| name.strip_prefix(n).is_some_and(version))
 }
 
 /// `s/x/leaf/e`, `qx/leaf/`: between slashes the word is no part of a path.
@@ -266,7 +280,7 @@ pub(super) const READERS: &[&str] = &[
 
 /// Evaluate what looks like an array index in an argument.
 pub(super) const EVALUATES: &[&str] =
-    &["test", "[", "[[", "printf", "unset", "read", "declare", "local", "export", "let"];
+    &["test", "[", "[[", "printf", "unset", "read", "curl", "declare", "local", "export", "let"];
 
 const DATA: &[&str] = &[
     ":",
@@ -403,6 +417,7 @@ pub(super) const TOOLS: &[(&str, &[&str], &[&str])] = &[
         &["build", "check", "clippy", "test", "fmt", "doc", "add", "tree", "metadata", "search", "info"],
         &["--config"],
     ),
+    ("pytest", &[], &["-p", "-o", "-c"]),
     ("rg", &[], &["--pre", "--hostname-bin"]),
     ("sort", &[], &["--compress"]),
 ];

@@ -60,6 +60,10 @@ pub(super) struct Word {
     /// Text inside braces and `${…}`, which may or may not become part of the word.
     pub aside: String,
     pub scripts: Vec<Script>,
+    /// Variables that `${NAME:=text}` in it sets.
+    pub sets: Vec<String>,
+    /// It is `<(…)` or `>(…)`: a file that a script of its own writes or reads.
+    pub feeds: bool,
     /// Bytes in the source of the lexer that read it.
     pub start: usize,
     pub end: usize,
@@ -125,6 +129,7 @@ impl Word {
         self.aside.push_str(&other.aside);
         self.aside.push(' ');
         self.scripts.extend(other.scripts);
+        self.sets.extend(other.sets);
     }
 }
 
@@ -655,6 +660,7 @@ impl<'a> Lexer<'a> {
                     self.at += 2;
                     let script = self.script(true);
                     w.scripts.push(script);
+                    w.feeds = true;
                     w.hole();
                 }
                 b'<' | b'>' => break,
@@ -852,8 +858,8 @@ impl<'a> Lexer<'a> {
             return;
         }
         let mut inside = Word::default();
-        if !name.is_empty() {
-            inside.pieces.push(Piece::Var(name));
+        if self.sees("=") || self.sees(":=") {
+            w.sets.push(name);
         }
         loop {
             match self.peek() {
