@@ -271,6 +271,11 @@ fn an_event_that_is_missing_or_there_twice_is_told() {
     assert_check(&home, "logs", "problem", &["seq 3 after 1"]);
     fs::write(&log, format!("{whole}{}\n", lines[1])).expect("written");
     assert_check(&home, "logs", "problem", &["seq 2 after 3"]);
+    // A damaged line explains a gap, never a repetition.
+    fs::write(&log, format!("{}\ndamaged\n{}\n", lines[0], lines[2])).expect("written");
+    assert!(!check(&home, "logs")["detail"].as_str().expect("detail").contains("out of order"));
+    fs::write(&log, format!("{whole}damaged\n{}\n", lines[1])).expect("written");
+    assert_check(&home, "logs", "problem", &["seq 2 after 3"]);
 }
 
 #[test]
