@@ -523,7 +523,7 @@ impl<'a> Hook<'a> {
                 let fence = Fence::around(inbox.todos.iter().map(|todo| todo.title.as_str()))?;
                 output.add(&context::todos(&fence, &inbox.todos));
             }
-            if moment == Moment::Prompt || why == Some(Continue::Debt) {
+            if matches!(moment, Moment::Prompt | Moment::Stop { again: false }) {
                 self.say_debts(&page, &inbox, moment, output)?;
             }
             let again = why == Some(Continue::Debt);
@@ -569,10 +569,11 @@ impl<'a> Hook<'a> {
         }
         let id = page.page.id.clone();
         // The delivery's id is that of the pickup which the next write begins with.
-        let delivery: DeliveryId = page.page.record.key.id(page.view.seq + 1).into();
+        let delivery: DeliveryId = page.page.record.key.id(page.view.next_seq()).into();
         let fence = Fence::around(texts(&inbox.new))?;
         let text = context::delivery(&fence, &id, delivery, &inbox.new, false);
-        if utf16(&text) > output.room() {
+        // A repetition says a little more, and must fit too.
+        if utf16(&text) + 200 > output.room() {
             let (delivery, messages) = self.write_pointer(&page, &inbox.new)?;
             return self.say_pointer_locked(&id, delivery, messages, &mut session, turn, now, output);
         }
@@ -677,7 +678,9 @@ impl<'a> Hook<'a> {
             return Ok(());
         }
         let fence = Fence::around(debts.iter().map(|debt| debt.message.text.as_str()))?;
-        if output.add(&context::debts(&fence, &debts)) {
+        // A Stop's reminder is not the one that the next prompt gives (R104).
+        let counts = matches!(moment, Moment::Prompt | Moment::Recovery);
+        if output.add(&context::debts(&fence, &debts)) && counts {
             output.after.push(Entry {
                 page: Some(page.id.clone()),
                 messages: debts.iter().map(|debt| debt.message.id).collect(),

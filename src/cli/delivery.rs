@@ -4,12 +4,12 @@ use anyhow::Result;
 use clap::Subcommand;
 use serde::Serialize;
 
-use super::writer::Verb;
+use super::writer::{Desktop, Verb};
 use super::{Run, output};
 use crate::context::fenced_message;
 use crate::ids::{DeliveryId, MessageId, Reference};
-use crate::page::event::{By, pickup};
-use crate::page::view::View;
+use crate::page::event::{Author, Body, By, Event, pickup};
+use crate::page::view::{Message, View};
 use crate::pointer::{self, Pointer};
 use crate::refused::{Refused, Usage};
 use crate::rules::deliver::Bundle;
@@ -173,7 +173,14 @@ fn ack(run: &Run, id: DeliveryId) -> Result<()> {
         if pointer::delivered(&desk.page.view, id) {
             // Said twice: nothing is picked up twice.
             desk.page.page.deliveries()?.remove(&pointer::file_name(id))?;
-            return said(run, id, &[], true);
+            return match earlier(desk, id) {
+                Some(event) => desk.report(
+                    &event,
+                    &format!("delivery {id} was acknowledged already"),
+                    vec!["it was acknowledged already".to_owned()],
+                ),
+                None => Err(gone(id).into()),
+            };
         }
         let pointer = pointer::read(&desk.page.page, id)?.ok_or_else(|| gone(id))?;
         let picked: Vec<(crate::ids::ThreadId, Vec<MessageId>)> = bundles(&desk.page.view, &pointer)
@@ -204,25 +211,38 @@ fn ack(run: &Run, id: DeliveryId) -> Result<()> {
             .iter()
             .map(|(thread, messages)| pickup(*thread, messages.clone(), Some(id), actor.clone()))
             .collect();
-        desk.append(drafts)?;
+        let events = desk.append(drafts)?;
         // It was read before it was acknowledged: nothing is to be repeated.
         let shown =
             Entry { page: Some(desk.page.page.id.clone()), delivery: Some(id), ..Entry::new(desk.now, Kind::Shown) };
         desk.journal(&[shown]);
         desk.page.page.deliveries()?.remove(&pointer::file_name(id))?;
-        let messages: Vec<MessageId> = picked.into_iter().flat_map(|(_, messages)| messages).collect();
-        said(run, id, &messages, false)
+        let messages: usize = picked.iter().map(|(_, messages)| messages.len()).sum();
+        let line = format!("delivery {id} is acknowledged: {}", crate::text::count(messages, "message"));
+        let more = events.len() - 1;
+        let notes =
+            if more > 0 { vec![format!("and {}", crate::text::count(more, "more pickup"))] } else { Vec::new() };
+        desk.report(&events[0], &line, notes)
     })
 }
 
-fn said(run: &Run, id: DeliveryId, messages: &[MessageId], again: bool) -> Result<()> {
-    if run.common.json {
-        let notes: &[&str] = if again { &["it was acknowledged already"] } else { &[] };
-        return output::print_json(&serde_json::json!({"delivery": id, "messages": messages, "notes": notes}));
-    }
-    output::print(&if again {
-        format!("delivery {id} was acknowledged already")
-    } else {
-        format!("delivery {id} is acknowledged: {}", crate::text::count(messages.len(), "message"))
+/// Returns the first pickup of a delivery that was acknowledged.
+fn earlier(desk: &Desktop<'_>, id: DeliveryId) -> Option<Event> {
+    desk.page.view.in_order().find_map(|thread| {
+        let of = |message: &Message| message.pickups.iter().find(|pickup| pickup.delivery == id).cloned();
+        let pickup = thread.messages.iter().find_map(of)?;
+        let messages = thread
+            .messages
+            .iter()
+            .filter(|message| message.pickups.iter().any(|other| other.seq == pickup.seq))
+            .map(|message| message.id)
+            .collect();
+        Some(Event {
+            seq: pickup.seq,
+            id: desk.page.page.record.key.id(pickup.seq),
+            ts: pickup.ts,
+            author: Author::Leaf,
+            body: Body::Pickup { thread: thread.id, messages, delivery: id, actor: pickup.actor },
+        })
     })
 }

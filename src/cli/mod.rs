@@ -93,8 +93,13 @@ pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+            if !error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::SUCCESS;
+            }
+            // It repeats the words that are off, whatever they hold (R124).
+            eprint!("{}", crate::text::harmless(&error.render().to_string()));
+            return ExitCode::from(2);
         }
     };
     match dispatch(cli) {

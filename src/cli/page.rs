@@ -264,7 +264,7 @@ fn log(run: &Run, after: u32, follow: bool) -> Result<()> {
     for event in &events {
         print_event(run, event)?;
     }
-    if follow { follow_log(run, &page, View::of(&bytes), None) } else { Ok(()) }
+    if follow { follow_log(run, &page, page.view()?, None) } else { Ok(()) }
 }
 
 fn print_event(run: &Run, event: &Event) -> Result<()> {
@@ -310,7 +310,7 @@ pub fn follow_log(run: &Run, page: &Page, mut view: View, thread: Option<ThreadI
         }
         let bytes = log.read_from(view.offset)?;
         let before = view.seq;
-        view.fold(&bytes);
+        view.fold(page.record.key, &bytes);
         let new = pieces(&bytes)
             .filter_map(|piece| match piece {
                 Piece::Line(line) => parse(line),

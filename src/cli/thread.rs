@@ -253,13 +253,13 @@ fn reply(run: &Run, reference: &str, text: TextArgs, todo: Option<String>) -> Re
         Named::Id(prefix) => view.home.iter().any(|(id, _)| prefix.begins(*id)),
     })?;
     run.write(&speaker, page, |desk| {
-        let responds = asked(desk, &named)?;
+        let responds = asked(desk, &named, &text)?;
         answer_message(desk, responds, text, todo)
     })
 }
 
 /// Returns the message that REF names.
-fn asked(desk: &Desktop<'_>, named: &Named) -> Result<MessageId> {
+fn asked(desk: &Desktop<'_>, named: &Named, text: &str) -> Result<MessageId> {
     let view = &desk.page.view;
     let holder = desk.page.page.record.session.as_ref();
     match named {
@@ -289,7 +289,7 @@ fn asked(desk: &Desktop<'_>, named: &Named) -> Result<MessageId> {
             let id = prefix.pick("message or thread", items)?;
             // A thread has its first message's id: for main the thread's id stands for its newest waiting message.
             match view.threads.get(&ThreadId(id.0)) {
-                Some(thread) => Ok(answer::of_thread(thread, holder)?.id),
+                Some(thread) => Ok(answer::of_thread(thread, holder, text)?.id),
                 None => Ok(id.into()),
             }
         }
@@ -303,12 +303,17 @@ fn answer_message(desk: &mut Desktop<'_>, responds: MessageId, text: String, tod
     let open = thread.open_todo(responds).map(|todo| (todo.id, todo.title.clone()));
     match answer::to_message(thread, message, &text)? {
         Answer::Repeat(earlier) => {
+            let mut notes = vec!["the same answer stood already".to_owned()];
+            let has_todo = thread.todos.iter().any(|todo| todo.source == Some(responds));
+            if let Some(title) = todo.filter(|_| !has_todo) {
+                // A repeat appends what is missing (R10).
+                let actor = Some(desk.main()?);
+                let body = Body::Todo { thread: id, title, source: Some(responds), actor };
+                let events = desk.append(vec![draft(Author::Agent, body)])?;
+                notes.push(format!("opened to-do {}", events[0].id));
+            }
             let event = earlier_reply(desk, earlier)?;
-            desk.report(
-                &event,
-                &format!("answered already, by {earlier}"),
-                vec!["the same answer stood already".to_owned()],
-            )
+            desk.report(&event, &format!("answered already, by {earlier}"), notes)
         }
         Answer::New(responds) => {
             let mut notes = answer::notes(thread, responds, holder.as_ref());

@@ -348,10 +348,9 @@ impl Desktop<'_> {
             struct Written {
                 #[serde(flatten)]
                 event: Line,
-                page: crate::ids::PageId,
                 notes: Vec<String>,
             }
-            return output::print_json(&Written { event: event.to_line(), page: self.page.page.id.clone(), notes });
+            return output::print_json(&Written { event: event.to_line(), notes });
         }
         let mut out = format!("{line}\n");
         for note in notes {

@@ -166,8 +166,9 @@ impl LockedPage {
             return Ok(Vec::new());
         }
         self.check_writable()?;
+        self.close_torn_line()?;
         let ts = now.max(self.view.ts);
-        let mut seq = self.view.seq;
+        let mut seq = self.view.next_seq() - 1;
         let mut events: Vec<event::Event> = Vec::with_capacity(drafts.len());
         for draft in drafts {
             seq = seq.checked_add(1).context("the page has no ids left: make a new one with `leaf page new`")?;
@@ -185,6 +186,16 @@ impl LockedPage {
         self.view.offset = self.log.end();
         snapshot::store_if_worth(&self.page.dir, self.page.record.key, &mut self.view);
         Ok(events)
+    }
+
+    /// Closes a line that a killed writer left torn, so that it is lost alone and no `seq` is given out twice (R127).
+    fn close_torn_line(&mut self) -> Result<()> {
+        if self.log.size()? > self.view.offset {
+            self.log.append(b"", false)?;
+            let tail = self.log.read_from(self.view.offset)?;
+            self.view.fold(self.page.record.key, &tail);
+        }
+        Ok(())
     }
 
     /// Replaces the page's record.

@@ -36,7 +36,7 @@ pub fn load(dir: &Dir, key: IdKey, log: &mut Log) -> Result<View> {
     let length = log.size()?;
     let mut view = if length > WORTH { stored(dir, key, length, log).unwrap_or_default() } else { View::default() };
     let tail = log.read_from(view.offset)?;
-    view.fold(&tail);
+    view.fold(key, &tail);
     Ok(view)
 }
 

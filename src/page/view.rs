@@ -7,13 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::event::{Actor, Author, Body, By, Event, TodoOutcome};
 use super::log::{self, Piece};
 use crate::clock::Ts;
-use crate::ids::{DeliveryId, EventId, MessageId, SessionId, ThreadId, TodoId, TurnId};
+use crate::ids::{DeliveryId, EventId, IdKey, MessageId, SessionId, ThreadId, TodoId, TurnId};
 
 /// A page as its log tells it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct View {
     /// The last event's `seq`.
     pub seq: u32,
+    /// Whether the last event's line lacks its newline: it is a write in flight, or one that lost its last byte, and `offset`
+    /// stands before it.
+    #[serde(skip)]
+    pub loose: bool,
+    /// Damaged lines since the last event: each may have had a `seq` that was given out.
+    pub gap: u32,
     /// The last event's time.
     pub ts: Ts,
     /// The offset in the log behind the last line folded.
@@ -90,6 +96,8 @@ pub struct Message {
 pub struct Pickup {
     /// The pickup's `seq`.
     pub seq: u32,
+    /// Its time.
+    pub ts: Ts,
     /// The delivery.
     pub delivery: DeliveryId,
     /// The turn.
@@ -222,27 +230,45 @@ impl Thread {
 }
 
 impl View {
-    /// Returns the view of a whole log.
-    pub fn of(bytes: &[u8]) -> View {
-        let mut view = View::default();
-        view.fold(bytes);
-        view
-    }
-
-    /// Folds bytes of the log that begin where the view ends. A torn last line stays for later; a damaged line keeps its
-    /// `seq`, so that no later event gets an id that was once given out (R127).
-    pub fn fold(&mut self, bytes: &[u8]) {
+    /// Folds bytes of the log that begin where the view ends. A torn last line says nothing unless only its newline is
+    /// missing; a damaged line is lost alone
+    /// (R127), and keeps its place, so that no later event gets an id that was once given out.
+    pub fn fold(&mut self, key: IdKey, bytes: &[u8]) {
         for piece in log::pieces(bytes) {
-            let Piece::Line(line) = piece else { break };
+            let line = match piece {
+                Piece::Line(line) => line,
+                Piece::Torn(line) => {
+                    if let Some(event) = log::parse(line).filter(|event| !self.loose && self.follows(key, event)) {
+                        self.apply(&event);
+                        self.loose = true;
+                    }
+                    break;
+                }
+            };
             self.offset += line.len() as u64 + 1;
-            match log::parse(line) {
-                Some(event) if event.seq > self.seq => self.apply(&event),
-                _ => {
+            if std::mem::take(&mut self.loose) {
+                // It was read before its newline came.
+                continue;
+            }
+            match log::parse(line).filter(|event| self.follows(key, event)) {
+                Some(event) => self.apply(&event),
+                None => {
                     self.damaged += 1;
-                    self.seq = self.seq.saturating_add(1);
+                    self.gap += 1;
                 }
             }
         }
+    }
+
+    /// Whether an event can be the next: its `seq` is among those that may come now, or proves itself by its id. A `seq` that
+    /// a bad disk changed must not shut out what follows.
+    fn follows(&self, key: IdKey, event: &Event) -> bool {
+        event.seq > self.seq && (event.seq <= self.next_seq() || key.id(event.seq) == event.id)
+    }
+
+    /// Returns the `seq` of the next event.
+    pub fn next_seq(&self) -> u32 {
+        self.seq.saturating_add(self.gap).saturating_add(1)
     }
 
     /// Returns the thread that an id belongs to.
@@ -270,6 +296,7 @@ impl View {
     /// Folds one event. What names an unknown thread, message or to-do (its line was damaged) says nothing.
     pub fn apply(&mut self, event: &Event) {
         self.seq = event.seq;
+        self.gap = 0;
         self.ts = self.ts.max(event.ts);
         match &event.body {
             Body::Message { thread, text, owes, title, main_owed } => {
@@ -340,7 +367,7 @@ impl View {
                 let Some(thread) = self.threads.get_mut(thread) else { return };
                 for id in messages {
                     if let Some(message) = thread.message_mut(*id) {
-                        let pickup = Pickup { seq: event.seq, delivery: *delivery, actor: actor.clone() };
+                        let pickup = Pickup { seq: event.seq, ts: event.ts, delivery: *delivery, actor: actor.clone() };
                         message.pickups.push(pickup);
                     }
                 }

@@ -55,14 +55,19 @@ pub fn to_message(thread: &Thread, message: &Message, text: &str) -> Result<Answ
 }
 
 /// Returns the message for which a thread's id stands: its newest waiting one that main picked up, else its newest waiting
-/// one (R63).
+/// one (R63). Where nothing waits and main's newest answer has the same text, it is that answer once more (R10).
 ///
 /// # Errors
 /// Where nothing waits.
-pub fn of_thread<'a>(thread: &'a Thread, session: Option<&SessionId>) -> Result<&'a Message, Refused> {
+pub fn of_thread<'a>(thread: &'a Thread, session: Option<&SessionId>, text: &str) -> Result<&'a Message, Refused> {
     let got = |message: &&Message| session.is_some_and(|session| message.got_by_main(session).is_some());
     let newest = thread.waiting().rev().find(got).or_else(|| thread.waiting().next_back());
-    newest.ok_or_else(|| {
+    let again = || {
+        let answer = thread.messages.iter().rev().find(|reply| reply.responds.is_some())?;
+        let mains = answer.actor.as_ref().is_some_and(|actor| actor.by == By::Main);
+        answer.responds.filter(|_| mains && answer.text == text).and_then(|id| thread.message(id))
+    };
+    newest.or_else(again).ok_or_else(|| {
         Refused::by(
             "R63",
             format!(

@@ -3,7 +3,7 @@
 use super::holding::{mains_input, started_by_main};
 use crate::ids::{DeliveryId, MessageId, PageId, Reference, SessionId};
 use crate::page::event::{Author, By};
-use crate::page::view::{Message, Thread, Todo, View};
+use crate::page::view::{Message, Thread, Todo, TodoState, View};
 use crate::session::state::{Pointer, State};
 
 /// The moments at which main gets something (R100).
@@ -102,12 +102,11 @@ pub fn inbox<'a>(view: &'a View, page: &PageId, session: &SessionId, state: &'a 
         .collect();
     for thread in view.in_order() {
         gone(thread, session, told, &mut inbox);
-        inbox.todos.extend(
-            thread
-                .todos
-                .iter()
-                .filter(|todo| todo.state == crate::page::view::TodoState::Open && todo.starts.is_empty()),
-        );
+        inbox.todos.extend(thread.todos.iter().filter(|todo| {
+            // A start stops counting when its turn ends (R98).
+            let started = todo.starts.iter().any(|start| Some(start.actor.turn) == open);
+            todo.state == TodoState::Open && !started
+        }));
         if thread.resolved.is_some() {
             continue;
         }

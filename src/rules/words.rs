@@ -453,8 +453,8 @@ enum Part {
     Given,
 }
 
-/// How far a word can be the command `leaf`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How far a word can be the command `leaf`, the surest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     No,
     /// It is nothing but what the environment gives.
@@ -535,7 +535,14 @@ impl Judge {
     }
 
     fn parts(&self, word: &Word) -> Vec<Part> {
+        self.parts_without(word, 0)
+    }
+
+    /// A variable may be empty where the word is read: `x=1 leaf$x` expands before it assigns. The bits of `empty` name the
+    /// word's variables that are.
+    fn parts_without(&self, word: &Word, empty: u32) -> Vec<Part> {
         let mut out: Vec<Part> = Vec::new();
+        let mut variables = 0..u32::BITS;
         let mut put = |part: Part| match (out.last_mut(), part) {
             (Some(Part::Text(have)), Part::Text(more)) => have.push_str(&more),
             (_, part) => out.push(part),
@@ -546,6 +553,7 @@ impl Judge {
                 Piece::Text(t) if t.contains("{}") => put(Part::Made),
                 Piece::Text(t) => put(Part::Text(t.clone())),
                 Piece::Hole => put(Part::Made),
+                Piece::Var(_) if variables.next().is_some_and(|i| empty >> i & 1 == 1) => {}
                 Piece::Var(name) => match self.named.iter().find(|(n, _)| n == name) {
                     Some((_, Some(parts))) => parts.iter().cloned().for_each(&mut put),
                     Some((_, None)) => put(Part::Made),
@@ -574,7 +582,15 @@ impl Judge {
 
     /// How the word can be the command `leaf`: read from its end, as a path is.
     fn fit(&self, word: &Word) -> Fit {
-        let parts = self.parts(word);
+        let variables = word.pieces.iter().filter(|p| matches!(p, Piece::Var(_))).count();
+        if variables > 6 {
+            return Fit::Made;
+        }
+        (0..1 << variables).map(|empty| self.fit_without(word, empty)).max().unwrap_or(Fit::No)
+    }
+
+    fn fit_without(&self, word: &Word, empty: u32) -> Fit {
+        let parts = self.parts_without(word, empty);
         if let [Part::Text(text)] = parts.as_slice() {
             let is = base(text).eq_ignore_ascii_case("leaf") || text.eq_ignore_ascii_case("=leaf");
             // A variable's text splits into words, by blanks or as IFS says; zsh looks `=leaf` up.
@@ -703,10 +719,10 @@ impl Judge {
     }
 
     fn program(&self, command: &Command, run: &Run<'_>, program: Program<'_>) -> Result<(), Reason> {
-        let read = |words: &[&Word]| {
+        let read_without = |words: &[&Word], empty: u32| {
             let mut text = String::new();
             for word in words {
-                for part in self.parts(word) {
+                for part in self.parts_without(word, empty) {
                     match part {
                         Part::Text(t) => text.push_str(&t),
                         // Inherited, it says nothing; a name that the text doesn't set either.
@@ -722,6 +738,7 @@ impl Judge {
                 Err(_) => Err(Reason::Interpreted),
             }
         };
+        let read = |words: &[&Word]| read_without(words, 0).and_then(|()| read_without(words, u32::MAX));
         match &program {
             Program::Text(words) if words.is_empty() && run.fed && self.pipes => return Err(Reason::Uncertain),
             Program::Text(words) => read(words)?,

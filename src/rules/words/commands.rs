@@ -280,7 +280,7 @@ pub(super) const READERS: &[&str] = &[
 
 /// Evaluate what looks like an array index in an argument.
 pub(super) const EVALUATES: &[&str] =
-    &["test", "[", "[[", "printf", "unset", "read", "curl", "declare", "local", "export", "let"];
+    &["test", "[", "[[", "printf", "unset", "read", "declare", "local", "export", "let"];
 
 const DATA: &[&str] = &[
     ":",
@@ -364,6 +364,7 @@ const DATA: &[&str] = &[
     "pgrep",
     "unset",
     "read",
+    "curl",
 ];
 
 const QUIET: &[&str] = &[
