@@ -25,18 +25,24 @@ const BUSY: &str = r#"python3 -c 'import os,time;open("busy","w").close();[time.
 
 /// A model that keeps busy where it is told to, answers every message that it is handed, and then stops.
 fn diligent(answer: &'static str) -> impl FnMut(&Request) -> Reply + Send + 'static {
-    move |request| match request.references().first() {
-        Some(reference) => Reply::bash(format!("leaf thread reply {reference} '{answer}'")),
-        None if request.text().contains("KEEP BUSY") => Reply::bash(BUSY),
-        None => Reply::text("that is all"),
+    move |request| {
+        let references = request.references();
+        let replies = references.iter().map(|reference| format!("leaf thread reply {reference} '{answer}'"));
+        let replies: Vec<_> = replies.collect();
+        if !replies.is_empty() {
+            Reply::bash(replies.join(" && "))
+        } else if request.text().contains("KEEP BUSY") {
+            Reply::bash(BUSY)
+        } else {
+            Reply::text("that is all")
+        }
     }
 }
 
 /// Waits until main sits in its [`BUSY`] call.
 fn until_busy(client: &Client) {
     let busy = client.path("project/busy");
-    until("main is busy", LIMIT, || busy.exists().then_some(()))
-        .unwrap_or_else(|late| panic!("{late}"));
+    until("main is busy", LIMIT, || busy.exists().then_some(())).unwrap_or_else(|late| panic!("{late}"));
 }
 
 /// Lets the [`BUSY`] call end.
@@ -55,9 +61,7 @@ fn thread(client: &Client, message: &Value) -> Value {
     let state = client.json(&["page", "state", id]);
     let threads = state["threads"].as_array().expect("threads");
     let found = threads.iter().find(|thread| thread["id"] == id);
-    found
-        .unwrap_or_else(|| panic!("no thread {id} in {state}"))
-        .clone()
+    found.unwrap_or_else(|| panic!("no thread {id} in {state}")).clone()
 }
 
 /// The slug of the page that the message is on.
@@ -71,9 +75,7 @@ fn page(client: &Client, message: &Value) -> String {
 fn delivered(client: &Client, text: &str) -> String {
     let request = client
         .model
-        .wait_for(LIMIT, |request| {
-            request.text().contains(text) && !request.references().is_empty()
-        })
+        .wait_for(LIMIT, |request| request.text().contains(text) && !request.references().is_empty())
         .unwrap_or_else(|| panic!("never delivered: {text}"));
     request.references().remove(0)
 }
@@ -84,10 +86,7 @@ fn assert_answered(client: &Client, message: &Value, answer: &str) {
     assert_eq!(thread["status"], "answered", "{thread}");
     assert_eq!(thread["waiting"], serde_json::json!([]), "{thread}");
     let messages = thread["messages"].as_array().expect("messages");
-    let replies: Vec<_> = messages
-        .iter()
-        .filter(|message| message["author"] == "agent")
-        .collect();
+    let replies: Vec<_> = messages.iter().filter(|message| message["author"] == "agent").collect();
     assert_eq!(replies.len(), 1, "{thread}");
     assert_eq!(replies[0]["text"], answer, "{thread}");
     assert_eq!(replies[0]["responds"], message["id"], "{thread}");
@@ -96,25 +95,19 @@ fn assert_answered(client: &Client, message: &Value, answer: &str) {
 
 /// Waits until the thread reads `answered`.
 fn until_answered(client: &Client, message: &Value) {
-    until("the thread is answered", LIMIT, || {
-        (thread(client, message)["status"] == "answered").then_some(())
-    })
-    .unwrap_or_else(|late| panic!("{late}: {}", thread(client, message)));
+    until("the thread is answered", LIMIT, || (thread(client, message)["status"] == "answered").then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {}", thread(client, message)));
 }
 
 /// How often the model was handed this text.
 fn handed(client: &Client, text: &str) -> usize {
     let requests = client.model.requests().into_iter();
-    requests
-        .filter(|request| request.text().contains(text))
-        .count()
+    requests.filter(|request| request.text().contains(text)).count()
 }
 
 /// Every page's log, as it lies on disk.
 fn logs(client: &Client) -> String {
     let pages = fs::read_dir(client.path("home/.local/state/leaf/pages"));
     let pages = pages.into_iter().flatten().flatten();
-    pages
-        .map(|page| fs::read_to_string(page.path().join("log.jsonl")).unwrap_or_default())
-        .collect()
+    pages.map(|page| fs::read_to_string(page.path().join("log.jsonl")).unwrap_or_default()).collect()
 }

@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::client::{Client, until};
 use crate::model::Reply;
 use crate::{
-    ALLOWED, LIMIT, assert_answered, delivered, diligent, go_on, handed, logs, page, thread,
-    until_answered, until_busy, write,
+    ALLOWED, LIMIT, assert_answered, delivered, diligent, go_on, handed, logs, page, thread, until_answered,
+    until_busy, write,
 };
 
 const SESSION: &str = "0a9d7c35-51f2-4e0b-8b1c-7e6f5d4c3b2a";
@@ -20,10 +20,8 @@ fn session() -> Vec<&'static str> {
 
 /// Waits until the session has one parked watch: from now on input wakes it.
 fn until_parked(client: &Client) {
-    until("a watch is parked", LIMIT, || {
-        (!client.watches().is_empty()).then_some(())
-    })
-    .unwrap_or_else(|late| panic!("{late}: {:?}", client.processes()));
+    until("a watch is parked", LIMIT, || (!client.watches().is_empty()).then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:?}", client.processes()));
 }
 
 #[test]
@@ -38,9 +36,7 @@ fn r105_an_idle_session_wakes_for_a_message() {
     delivered(&client, "What time is it?");
     until_answered(&client, &message);
     assert_answered(&client, &message, "Half past nine.");
-    terminal.wait("the end of the turn", |screen| {
-        screen.matches("that is all").count() == 2
-    });
+    terminal.wait("the end of the turn", |screen| screen.matches("that is all").count() == 2);
 
     // One wake, one turn: the prompt's request, the wake's, and the one after the reply.
     std::thread::sleep(Duration::from_secs(3));
@@ -63,9 +59,7 @@ fn r105_a_fresh_session_wakes_before_its_first_prompt() {
     let message = write(&client, "Are you up?", SESSION);
     until_answered(&client, &message);
     assert_answered(&client, &message, "Good morning.");
-    terminal.wait("the end of the turn", |screen| {
-        screen.contains("that is all")
-    });
+    terminal.wait("the end of the turn", |screen| screen.contains("that is all"));
     assert_eq!(handed(&client, "Are you up?"), 1);
     terminal.exit();
     client.settle();
@@ -83,21 +77,11 @@ fn r105_a_busy_session_is_not_woken_besides() {
     std::thread::sleep(Duration::from_secs(2));
     go_on(&client);
     until_answered(&client, &message);
-    terminal.wait("the end of the turn", |screen| {
-        screen.contains("that is all")
-    });
+    terminal.wait("the end of the turn", |screen| screen.contains("that is all"));
     std::thread::sleep(Duration::from_secs(3));
     let requests = client.model.requests();
-    assert_eq!(
-        requests.len(),
-        3,
-        "the call, the delivery, the end: {requests:?}"
-    );
-    assert_eq!(
-        requests[1].results().len(),
-        1,
-        "at the boundary: {requests:?}"
-    );
+    assert_eq!(requests.len(), 3, "the call, the delivery, the end: {requests:?}");
+    assert_eq!(requests[1].results().len(), 1, "at the boundary: {requests:?}");
     assert_answered(&client, &message, "Soon.");
     terminal.exit();
     client.settle();
@@ -111,9 +95,7 @@ fn r105_an_unanswered_message_wakes_nobody_twice() {
     until_parked(&client);
     let message = write(&client, "Well?", SESSION);
     delivered(&client, "Well?");
-    terminal.wait("the end of the turn", |screen| {
-        screen.contains("let me think")
-    });
+    terminal.wait("the end of the turn", |screen| screen.contains("let me think"));
     std::thread::sleep(Duration::from_secs(5));
     let woken = client.model.requests().len();
     // A Stop after a wake is an active one: R104 has no reminder there.
@@ -121,9 +103,7 @@ fn r105_an_unanswered_message_wakes_nobody_twice() {
 
     // The next prompt says the old debt once, by its reference.
     terminal.say("any news");
-    let asked = client
-        .model
-        .wait_for(LIMIT, |request| request.text().contains("any news"));
+    let asked = client.model.wait_for(LIMIT, |request| request.text().contains("any news"));
     let reference = delivered(&client, "Well?");
     let asked = asked.expect("the prompt's request");
     assert_eq!(asked.references(), [reference], "{asked:?}");
@@ -139,9 +119,7 @@ fn r106_the_newer_watch_takes_the_lane_and_every_older_leaves() {
     let terminal = client.open(&session());
     for (turn, line) in ["one more", "two more", "three more"].iter().enumerate() {
         terminal.say(line);
-        terminal.wait("the reply", |screen| {
-            screen.matches("that is all").count() == turn + 1
-        });
+        terminal.wait("the reply", |screen| screen.matches("that is all").count() == turn + 1);
     }
     let one_left = || (client.watches().len() == 1).then_some(());
     until("one watch is left", Duration::from_secs(10), one_left)
@@ -164,9 +142,33 @@ fn r106_the_watch_leaves_with_a_killed_client() {
     let pid = Pid::from_raw(client.pid()).expect("a pid");
     kill_process(pid, Signal::KILL).expect("the client is killed");
     let gone = || client.watches().is_empty().then_some(());
-    until("the watch has left", Duration::from_secs(15), gone)
-        .unwrap_or_else(|late| panic!("{late}"));
+    until("the watch has left", Duration::from_secs(15), gone).unwrap_or_else(|late| panic!("{late}"));
     drop(terminal);
+    client.settle();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r105_a_killed_watch_costs_the_wake_and_nothing_else() {
+    let client = Client::new(diligent("Not lost."));
+    let terminal = client.open(&session());
+    until_parked(&client);
+    for watch in client.watches() {
+        let watch = Pid::from_raw(watch).expect("a pid");
+        kill_process(watch, Signal::KILL).expect("the watch is killed");
+    }
+    let message = write(&client, "Did you lose this?", SESSION);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(client.model.requests().len(), 0, "nothing is left that could wake it");
+
+    terminal.say("hello there");
+    until_answered(&client, &message);
+    assert_eq!(handed(&client, "Did you lose this?"), 1);
+    terminal.wait("the end of the turn", |screen| screen.contains("that is all"));
+    // The prompt and the Stop parked the next.
+    let next = write(&client, "And this?", SESSION);
+    until_answered(&client, &next);
+    terminal.exit();
     client.settle();
 }
 
@@ -178,9 +180,7 @@ fn r109_clear_keeps_the_page_and_the_new_session_gets_what_comes() {
     until_parked(&client);
     let before = write(&client, "First of all?", SESSION);
     until_answered(&client, &before);
-    terminal.wait("the end of the turn", |screen| {
-        screen.contains("that is all")
-    });
+    terminal.wait("the end of the turn", |screen| screen.contains("that is all"));
     terminal.say("/clear");
     terminal.wait("an empty screen", |screen| !screen.contains("that is all"));
 
@@ -188,23 +188,14 @@ fn r109_clear_keeps_the_page_and_the_new_session_gets_what_comes() {
     until_answered(&client, &after);
     assert_answered(&client, &after, "Here.");
     let page = page(&client, &before);
-    assert_eq!(
-        page,
-        crate::page(&client, &after),
-        "one page, before and after"
-    );
+    assert_eq!(page, crate::page(&client, &after), "one page, before and after");
     let state = client.json(&["page", "state", "--page", &page]);
     let holder = state["session"].as_str().expect("a session holds it");
     assert_ne!(holder, SESSION, "the new session holds it");
     let handing = client.model.requests();
-    let handing = handing
-        .iter()
-        .find(|request| request.text().contains("After all?"));
+    let handing = handing.iter().find(|request| request.text().contains("After all?"));
     let conversation = handing.expect("delivered").conversation();
-    assert!(
-        !conversation.contains("First of all?"),
-        "in the cleared conversation: {conversation}"
-    );
+    assert!(!conversation.contains("First of all?"), "in the cleared conversation: {conversation}");
     terminal.exit();
     client.settle();
 }
@@ -244,10 +235,7 @@ fn r110_a_persons_command_finds_the_attended_session() {
     let run = client.print("KEEP BUSY", &ALLOWED);
     until_busy(&client);
     let here = client.json(&["thread", "new", "Do you find me?"]);
-    let below = client.person_in(
-        "project/sub",
-        &["thread", "new", "And from below?", "--json"],
-    );
+    let below = client.person_in("project/sub", &["thread", "new", "And from below?", "--json"]);
     assert_eq!(below.code, 0, "{below:?}");
     let below = serde_json::from_str(&below.stdout).expect("JSON");
     for message in [&here, &below] {
@@ -260,10 +248,7 @@ fn r110_a_persons_command_finds_the_attended_session() {
     assert_eq!(outcome.code, 0, "{outcome:?}");
     for request in client.model.requests() {
         let run = request.conversation().contains("KEEP BUSY");
-        assert!(
-            !run || request.references().is_empty(),
-            "the run got nothing: {request:?}"
-        );
+        assert!(!run || request.references().is_empty(), "the run got nothing: {request:?}");
     }
     terminal.exit();
     client.settle();
@@ -286,9 +271,7 @@ fn r054_after_compaction_main_is_told_once_what_it_owes() {
     terminal.say("/compact");
     terminal.wait("the summary", |screen| screen.contains("Compacted"));
     terminal.say("carry on");
-    let told = client
-        .model
-        .wait_for(LIMIT, |request| request.text().contains("carry on"));
+    let told = client.model.wait_for(LIMIT, |request| request.text().contains("carry on"));
     let told = told.expect("the prompt's request");
     assert_eq!(told.references(), [reference.as_str()], "{told:?}");
     until_answered(&client, &message);
@@ -327,14 +310,9 @@ fn r071_the_clients_own_prompt_is_no_way_to_write() {
     terminal.say("!leaf thread new forged; echo status $?");
     terminal.wait("the refusal", |screen| screen.contains("status 1"));
     let shown = terminal.screen();
-    assert!(
-        shown.contains("leaf:") || shown.matches("leaf").count() > 1,
-        "it says why: {shown}"
-    );
+    assert!(shown.contains("leaf:") || shown.matches("leaf").count() > 1, "it says why: {shown}");
     assert_eq!(logs(&client), "", "nothing was written");
-    terminal.wait("the end of the turn", |screen| {
-        screen.contains("that is all")
-    });
+    terminal.wait("the end of the turn", |screen| screen.contains("that is all"));
     terminal.exit();
     client.settle();
 }

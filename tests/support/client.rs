@@ -60,21 +60,9 @@ impl Client {
     /// Panics where the client is not installed: a story that could not be seen is not passed.
     pub fn new(script: impl FnMut(&Request) -> Reply + Send + 'static) -> Self {
         let program = program();
-        assert!(
-            program.exists(),
-            "the real client is not at {}: run `bash .ci/run client` first",
-            program.display()
-        );
-        let dir = tempfile::Builder::new()
-            .prefix("leaf-real-")
-            .tempdir()
-            .expect("a directory");
-        let client = Self {
-            dir,
-            model: Model::start(script),
-            program,
-            settled: false,
-        };
+        assert!(program.exists(), "the real client is not at {}: run `bash .ci/run client` first", program.display());
+        let dir = tempfile::Builder::new().prefix("leaf-real-").tempdir().expect("a directory");
+        let client = Self { dir, model: Model::start(script), program, settled: false };
         for name in ["home", "project/sub", "plugin/bin", "tmp"] {
             fs::create_dir_all(client.path(name)).expect("a directory");
         }
@@ -110,17 +98,8 @@ impl Client {
     /// A run without a terminal, with those plugins that are installed.
     pub fn print_plain(&self, prompt: &str, args: &[&str]) -> Run<'_> {
         let mut command = self.command(&self.program, "project");
-        command
-            .arg("-p")
-            .arg(prompt)
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        Run {
-            child: Some(command.spawn().expect("the client starts")),
-            client: self,
-        }
+        command.arg("-p").arg(prompt).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Run { child: Some(command.spawn().expect("the client starts")), client: self }
     }
 
     /// `leaf` as a person runs it: in the project, outside of any client.
@@ -139,17 +118,13 @@ impl Client {
     pub fn json(&self, args: &[&str]) -> Value {
         let outcome = self.person(&[args, &["--json"]].concat());
         assert_eq!(outcome.code, 0, "leaf {args:?}: {}", outcome.stderr);
-        serde_json::from_str(&outcome.stdout)
-            .unwrap_or_else(|error| panic!("leaf {args:?}: {error}: {outcome:?}"))
+        serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("leaf {args:?}: {error}: {outcome:?}"))
     }
 
     /// A command in this client's environment: an empty one but for `PATH` and what keeps it offline.
     pub fn command(&self, program: impl AsRef<OsStr>, dir: &str) -> Command {
         let mut command = Command::new(program);
-        command
-            .current_dir(self.path(dir))
-            .env_clear()
-            .envs(self.environment());
+        command.current_dir(self.path(dir)).env_clear().envs(self.environment());
         command
     }
 
@@ -158,14 +133,7 @@ impl Client {
         let beside = |program: &Path| text(program.parent().expect("a directory").to_owned());
         let path = std::env::var("PATH").expect("PATH is set");
         vec![
-            (
-                "PATH",
-                format!(
-                    "{}:{}:{path}",
-                    beside(Path::new(LEAF)),
-                    beside(&self.program)
-                ),
-            ),
+            ("PATH", format!("{}:{}:{path}", beside(Path::new(LEAF)), beside(&self.program))),
             ("HOME", text(self.path("home"))),
             ("TMPDIR", text(self.path("tmp"))),
             ("CLAUDE_CODE_TMPDIR", text(self.path("tmp"))),
@@ -187,30 +155,15 @@ impl Client {
             .arg("-S")
             .arg(&socket)
             // The caller's own configuration has no part in this.
-            .args([
-                "-f",
-                "/dev/null",
-                "new-session",
-                "-d",
-                "-x",
-                "170",
-                "-y",
-                "55",
-                "--",
-            ])
+            .args(["-f", "/dev/null", "new-session", "-d", "-x", "170", "-y", "55", "--"])
             .arg(&self.program)
             .args(["--permission-mode", "default", "--plugin-dir"])
             .arg(self.path("plugin"))
             .args(args);
         let outcome: Outcome = command.output().expect("tmux starts").into();
         assert_eq!(outcome.code, 0, "tmux: {outcome:?}");
-        let terminal = Terminal {
-            client: self,
-            socket,
-        };
-        terminal.wait("the prompt", |screen| {
-            screen.contains('❯') && screen.contains("manual mode")
-        });
+        let terminal = Terminal { client: self, socket };
+        terminal.wait("the prompt", |screen| screen.contains('❯') && screen.contains("manual mode"));
         terminal
     }
 
@@ -222,9 +175,7 @@ impl Client {
             .filter_map(|entry| {
                 let pid = entry.file_name().to_str()?.parse().ok()?;
                 let environment = fs::read(entry.path().join("environ")).ok()?;
-                let ours = environment
-                    .split(|byte| *byte == 0)
-                    .any(|pair| pair == mark.as_bytes());
+                let ours = environment.split(|byte| *byte == 0).any(|pair| pair == mark.as_bytes());
                 let line = fs::read(entry.path().join("cmdline")).ok()?;
                 let line = String::from_utf8_lossy(&line).replace('\0', " ");
                 // A zombie has no command line any more.
@@ -236,25 +187,20 @@ impl Client {
     /// The parked `leaf watch` processes.
     pub fn watches(&self) -> Vec<i32> {
         let all = self.processes().into_iter();
-        all.filter(|(_, line)| line.contains("leaf watch"))
-            .map(|(pid, _)| pid)
-            .collect()
+        all.filter(|(_, line)| line.contains("leaf watch")).map(|(pid, _)| pid).collect()
     }
 
     /// The client's own process.
     pub fn pid(&self) -> i32 {
         let all = self.processes().into_iter();
-        let mut own =
-            all.filter(|(_, line)| line.contains("--plugin-dir") && !line.starts_with("tmux"));
+        let mut own = all.filter(|(_, line)| line.contains("--plugin-dir") && !line.starts_with("tmux"));
         own.next().expect("the client runs").0
     }
 
     /// The end of a story: nothing may run on by itself.
     pub fn settle(mut self) {
-        until("every process has left", LIMIT, || {
-            self.processes().is_empty().then_some(())
-        })
-        .unwrap_or_else(|late| panic!("{late}; still there: {:?}", self.processes()));
+        until("every process has left", LIMIT, || self.processes().is_empty().then_some(()))
+            .unwrap_or_else(|late| panic!("{late}; still there: {:?}", self.processes()));
         self.settled = true;
     }
 }
@@ -273,13 +219,10 @@ impl Drop for Client {
         // What a person would look at first after a failure.
         let mut out = std::io::stderr().lock();
         for request in self.model.requests() {
-            drop(writeln!(
-                out,
-                "request {}: {} {:?}",
-                request.n,
-                request.text(),
-                request.results()
-            ));
+            let text = request.text();
+            // The client's own preamble comes first and is long; what a hook added comes last.
+            let cut = text.char_indices().rev().nth(1_500).map_or(0, |(at, _)| at);
+            drop(writeln!(out, "request {}: …{}\nresults: {:?}", request.n, &text[cut..], request.results()));
         }
         let errors = fs::read_to_string(self.path("home/.local/state/leaf/errors.log"));
         drop(writeln!(out, "errors.log: {}", errors.unwrap_or_default()));
@@ -296,9 +239,7 @@ impl Run<'_> {
     /// How it ended. Panics when it hangs.
     pub fn end(mut self) -> Outcome {
         let mut child = self.child.take().expect("a run ends once");
-        let ended = until("the run has ended", LIMIT, || {
-            child.try_wait().expect("a child")
-        });
+        let ended = until("the run has ended", LIMIT, || child.try_wait().expect("a child"));
         if let Err(late) = ended {
             let processes = self.client.processes();
             drop(child.kill());
@@ -330,9 +271,7 @@ impl Terminal<'_> {
         self.tmux(&["send-keys", "-l", line]);
         // An Enter in the same breath would be taken for a pasted line break.
         let bare = |text: &str| text.split_whitespace().collect::<String>();
-        self.wait("what was typed", |screen| {
-            bare(screen).contains(&bare(line))
-        });
+        self.wait("what was typed", |screen| bare(screen).contains(&bare(line)));
         std::thread::sleep(Duration::from_millis(300));
         self.tmux(&["send-keys", "Enter"]);
     }
@@ -352,14 +291,8 @@ impl Terminal<'_> {
     /// Leaves as a person does.
     pub fn exit(self) {
         self.say("/exit");
-        let gone = || {
-            self.client
-                .processes()
-                .iter()
-                .all(|(_, line)| !line.contains("--plugin-dir"))
-        };
-        until("the client has left", LIMIT, || gone().then_some(()))
-            .unwrap_or_else(|late| panic!("{late}"));
+        let gone = || self.client.processes().iter().all(|(_, line)| !line.contains("--plugin-dir"));
+        until("the client has left", LIMIT, || gone().then_some(())).unwrap_or_else(|late| panic!("{late}"));
     }
 
     fn tmux(&self, args: &[&str]) -> String {
@@ -380,11 +313,7 @@ impl Drop for Terminal<'_> {
 }
 
 /// Looks again and again until there is something, at most for `limit`; else says what did not come.
-pub fn until<T>(
-    what: &str,
-    limit: Duration,
-    mut look: impl FnMut() -> Option<T>,
-) -> Result<T, String> {
+pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> Result<T, String> {
     let deadline = Instant::now() + limit;
     loop {
         if let Some(found) = look() {
@@ -399,11 +328,7 @@ pub fn until<T>(
 
 /// The installed client's program, where `.ci/run` puts it.
 fn program() -> PathBuf {
-    let set = |name: &str| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("LEAF_CI_CACHE")
         .or_else(|| Some(set("XDG_CACHE_HOME")?.join("leaf-ci")))
         .or_else(|| Some(set("HOME")?.join(".cache/leaf-ci")))

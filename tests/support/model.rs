@@ -30,21 +30,13 @@ pub struct Request {
 impl Request {
     /// The content blocks after the newest assistant message: what the model is asked to react to.
     pub fn tail(&self) -> Vec<Value> {
-        let after = self
-            .messages
-            .iter()
-            .rposition(|message| message["role"] == "assistant")
-            .map_or(0, |at| at + 1);
+        let after = self.messages.iter().rposition(|message| message["role"] == "assistant").map_or(0, |at| at + 1);
         self.messages[after..].iter().flat_map(blocks).collect()
     }
 
     /// The text of [`Self::tail`] outside tool results: prompts, and what hooks added.
     pub fn text(&self) -> String {
-        self.tail()
-            .iter()
-            .filter_map(|block| block["text"].as_str())
-            .collect::<Vec<_>>()
-            .join("\n")
+        self.tail().iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 
     /// The tool results in [`Self::tail`], as (is an error, text).
@@ -81,9 +73,9 @@ pub fn references(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == ':')) {
         let reference = word.split_once(':').is_some_and(|(delivery, message)| {
-            [delivery, message].iter().all(|id| {
-                id.len() == 8 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-            })
+            [delivery, message]
+                .iter()
+                .all(|id| id.len() == 8 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
         });
         if reference && !found.iter().any(|known| known == word) {
             found.push(word.to_owned());
@@ -103,11 +95,7 @@ fn blocks(message: &Value) -> Vec<Value> {
 fn flat(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks
-            .iter()
-            .filter_map(|block| block["text"].as_str())
-            .collect::<Vec<_>>()
-            .join("\n"),
+        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n"),
         _ => String::new(),
     }
 }
@@ -125,11 +113,7 @@ impl Gate {
 
     fn wait(&self) {
         let closed = lock(&self.0.0);
-        drop(
-            self.0
-                .1
-                .wait_timeout_while(closed, GATE_LIMIT, |open| !*open),
-        );
+        drop(self.0.1.wait_timeout_while(closed, GATE_LIMIT, |open| !*open));
     }
 }
 
@@ -154,20 +138,12 @@ impl Reply {
     /// A Bash call.
     pub fn bash(command: impl Into<String>) -> Self {
         let command = command.into();
-        Body::Call {
-            tool: "Bash",
-            input: json!({"command": command, "description": "scripted"}),
-        }
-        .into()
+        Body::Call { tool: "Bash", input: json!({"command": command, "description": "scripted"}) }.into()
     }
 
     /// An API error of that HTTP status.
     pub fn failure(status: u16, message: impl Into<String>) -> Self {
-        Body::Failure {
-            status,
-            message: message.into(),
-        }
-        .into()
+        Body::Failure { status, message: message.into() }.into()
     }
 
     /// The same, once the test opens `gate`.
@@ -224,11 +200,7 @@ impl Model {
                 std::thread::spawn(move || drop(answer(stream, &shared)));
             }
         });
-        Self {
-            address,
-            shared,
-            server: Some(server),
-        }
+        Self { address, shared, server: Some(server) }
     }
 
     /// What `ANTHROPIC_BASE_URL` is to be.
@@ -250,12 +222,7 @@ impl Model {
                 return Some(found.clone());
             }
             let left = deadline.checked_duration_since(Instant::now())?;
-            requests = self
-                .shared
-                .arrived
-                .wait_timeout(requests, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            requests = self.shared.arrived.wait_timeout(requests, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -313,10 +280,7 @@ fn answer(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     let list = |key: &str| sent[key].as_array().cloned().unwrap_or_default();
     let request = Request {
         n: shared.count.fetch_add(1, Ordering::SeqCst) + 1,
-        tools: list("tools")
-            .iter()
-            .filter_map(|tool| tool["name"].as_str().map(str::to_owned))
-            .collect(),
+        tools: list("tools").iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect(),
         messages: list("messages"),
     };
     lock(&shared.requests).push(request.clone());
@@ -332,11 +296,7 @@ fn answer(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     }
     let (content, stop) = match reply.body {
         Body::Failure { status, message } => {
-            return whole(
-                &mut out,
-                status,
-                &failure("invalid_request_error", &message),
-            );
+            return whole(&mut out, status, &failure("invalid_request_error", &message));
         }
         Body::Text(text) => (json!({"type": "text", "text": text}), "end_turn"),
         Body::Call { tool, input } => (
@@ -353,23 +313,15 @@ fn answer(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         return whole(&mut out, 200, &message);
     }
     let (start, delta) = if content["type"] == "text" {
-        (
-            json!({"type": "text", "text": ""}),
-            json!({"type": "text_delta", "text": content["text"]}),
-        )
+        (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": content["text"]}))
     } else {
         let mut start = content.clone();
         start["input"] = json!({});
-        (
-            start,
-            json!({"type": "input_json_delta", "partial_json": content["input"].to_string()}),
-        )
+        (start, json!({"type": "input_json_delta", "partial_json": content["input"].to_string()}))
     };
     message["content"] = json!([]);
     message["stop_reason"] = Value::Null;
-    out.write_all(
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
-    )?;
+    out.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
     for event in [
         json!({"type": "message_start", "message": message}),
         json!({"type": "content_block_start", "index": 0, "content_block": start}),
