@@ -18,3 +18,4 @@ mod s16_deliveries;
 mod s17_sessions;
 mod s18_skill;
 mod s19_trust;
+mod words_corpus;

@@ -25,10 +25,7 @@ impl Dice {
 fn whole_events(desk: &Desk) -> Vec<Value> {
     let bytes = fs::read(desk.log_path()).expect("the log");
     let lines = bytes.split(|b| *b == b'\n');
-    lines
-        .filter_map(|l| serde_json::from_slice::<Value>(l).ok())
-        .filter(|e| e["seq"].is_u64())
-        .collect()
+    lines.filter_map(|l| serde_json::from_slice::<Value>(l).ok()).filter(|e| e["seq"].is_u64()).collect()
 }
 
 /// All readers see the log's order; gives each text with the id it has.
@@ -38,43 +35,22 @@ fn one_order(desk: &Desk, thread: &str) -> BTreeMap<String, Vec<String>> {
     assert!(seqs.windows(2).all(|w| w[0] < w[1]), "seq rises");
     let ids: BTreeSet<String> = log.iter().map(id).collect();
     assert_eq!(ids.len(), log.len(), "ids never collide");
-    let order: Vec<String> = log
-        .iter()
-        .filter(|e| e["kind"] == "message")
-        .map(id)
-        .collect();
-    let of = |state: &Value| -> Vec<String> {
-        state["messages"]
-            .as_array()
-            .expect("messages")
-            .iter()
-            .map(id)
-            .collect()
-    };
+    let order: Vec<String> = log.iter().filter(|e| e["kind"] == "message").map(id).collect();
+    let of =
+        |state: &Value| -> Vec<String> { state["messages"].as_array().expect("messages").iter().map(id).collect() };
     assert_eq!(of(&desk.thread_state(thread)), order, "page state");
     let _ = fs::remove_file(desk.page().join("view.json"));
-    assert_eq!(
-        of(&desk.thread_state(thread)),
-        order,
-        "page state without its snapshot"
-    );
+    assert_eq!(of(&desk.thread_state(thread)), order, "page state without its snapshot");
     let printed = desk.ask(&["page", "log"]);
-    let listed: Vec<String> = printed
-        .as_array()
-        .expect("events")
-        .iter()
-        .filter(|e| e["kind"] == "message")
-        .map(id)
-        .collect();
+    let listed: Vec<String> =
+        printed.as_array().expect("events").iter().filter(|e| e["kind"] == "message").map(id).collect();
     assert_eq!(listed, order, "page log");
     let shown = desk.person(&["thread", "show", thread]).ok().out();
     let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut at = 0;
     for event in log.iter().filter(|e| e["kind"] == "message") {
         let text = event["text"].as_str().expect("a text").to_owned();
-        let found = shown[at..]
-            .find(&text)
-            .unwrap_or_else(|| panic!("thread show tells {text} in its place"));
+        let found = shown[at..].find(&text).unwrap_or_else(|| panic!("thread show tells {text} in its place"));
         at += found + text.len();
         texts.entry(text).or_default().push(id(event));
     }
@@ -83,11 +59,7 @@ fn one_order(desk: &Desk, thread: &str) -> BTreeMap<String, Vec<String>> {
 
 fn writer(desk: &Desk, thread: &str, text: &str) -> Child {
     let mut command = desk.command(&["thread", "say", thread, text, "--json"]);
-    command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("leaf runs")
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("leaf runs")
 }
 
 #[test]
@@ -97,26 +69,18 @@ fn sixty_four_writers_at_once_then_four_hundred_with_random_kills() {
     let thread = desk.thread("[first]");
     let began = Instant::now();
 
-    let writers: Vec<(String, Child)> = (0..64)
-        .map(|n| format!("[at once {n:03}]"))
-        .map(|t| (t.clone(), writer(&desk, &thread, &t)))
-        .collect();
+    let writers: Vec<(String, Child)> =
+        (0..64).map(|n| format!("[at once {n:03}]")).map(|t| (t.clone(), writer(&desk, &thread, &t))).collect();
     let mut acknowledged: BTreeMap<String, String> = BTreeMap::new();
     for (text, child) in writers {
-        let event = Ran::from(child.wait_with_output().expect("it ends"))
-            .ok()
-            .json();
+        let event = Ran::from(child.wait_with_output().expect("it ends")).ok().json();
         assert_eq!(event["text"], json!(text));
         acknowledged.insert(text, id(&event));
     }
     let texts = one_order(&desk, &thread);
     assert_eq!(texts.len(), 65);
     for (text, id) in &acknowledged {
-        assert_eq!(
-            &texts[text],
-            std::slice::from_ref(id),
-            "{text} is there, once"
-        );
+        assert_eq!(&texts[text], std::slice::from_ref(id), "{text} is there, once");
     }
 
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
@@ -145,28 +109,16 @@ fn sixty_four_writers_at_once_then_four_hundred_with_random_kills() {
             }
         }
     }
-    assert!(
-        killed > 20 && acknowledged.len() > 164,
-        "{killed} killed, {} acknowledged",
-        acknowledged.len()
-    );
+    assert!(killed > 20 && acknowledged.len() > 164, "{killed} killed, {} acknowledged", acknowledged.len());
     let texts = one_order(&desk, &thread);
     for (text, id) in &acknowledged {
-        assert_eq!(
-            texts.get(text),
-            Some(&vec![id.clone()]),
-            "{text} is there, once"
-        );
+        assert_eq!(texts.get(text), Some(&vec![id.clone()]), "{text} is there, once");
     }
     for (text, ids) in &texts {
         assert_eq!(ids.len(), 1, "{text} once");
     }
     desk.say(&thread, "[and on it goes]");
-    assert!(
-        began.elapsed() < Duration::from_secs(60),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -182,15 +134,7 @@ fn killed_hooks_and_replies_leave_whole_records() {
         std::thread::sleep(Duration::from_micros(dice.roll(4_000)));
         signal_pid(pid, "KILL");
         hook.wait(Duration::from_secs(10)).expect("it ends");
-        let reply = main
-            .job(&[
-                "thread",
-                "reply",
-                &thread,
-                &format!("[answer {round}]"),
-                "--json",
-            ])
-            .start();
+        let reply = main.job(&["thread", "reply", &thread, &format!("[answer {round}]"), "--json"]).start();
         let pid = reply.pid();
         std::thread::sleep(Duration::from_micros(dice.roll(5_000)));
         signal_pid(pid, "KILL");
@@ -207,16 +151,35 @@ fn killed_hooks_and_replies_leave_whole_records() {
     }
     let state = desk.state();
     for thread in state["threads"].as_array().expect("threads") {
-        let answers = thread["messages"]
-            .as_array()
-            .expect("messages")
-            .iter()
-            .filter(|m| m["author"] == "agent")
-            .count();
+        let answers =
+            thread["messages"].as_array().expect("messages").iter().filter(|m| m["author"] == "agent").count();
         assert_eq!(answers, 1, "one answer each: {thread:#}");
     }
     assert_eq!(state["owed"], json!([]));
     let log = whole_events(&desk);
     let ids: BTreeSet<String> = log.iter().map(id).collect();
     assert_eq!(ids.len(), log.len());
+}
+
+#[test]
+fn the_same_answer_from_many_at_once_is_one() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    desk.thread("who is first?");
+    let reference = main.boundary().reference();
+    let all: Vec<_> = (0..12)
+        .map(|_| main.job(&["thread", "reply", &reference, "the same", "--todo", "one", "--json"]).start())
+        .collect();
+    let ids: BTreeSet<String> =
+        all.iter().map(|r| id(&r.wait(Duration::from_secs(15)).expect("it ends").ok().json())).collect();
+    assert_eq!(ids.len(), 1);
+    assert_eq!((desk.events("reply").len(), desk.events("todo").len()), (1, 1));
+    desk.thread("and now?");
+    let reference = main.boundary().reference();
+    let all: Vec<_> =
+        (0..8).map(|n| main.job(&["thread", "reply", &reference, &format!("answer {n}")]).start()).collect();
+    let codes: Vec<i32> = all.iter().map(|r| r.wait(Duration::from_secs(15)).expect("it ends").code).collect();
+    assert_eq!(codes.iter().filter(|c| **c == 0).count(), 1, "one wins, the others are told: {codes:?}");
+    assert!(codes.iter().all(|c| matches!(c, 0 | 1)));
+    assert_eq!(desk.events("reply").len(), 2);
 }

@@ -6,28 +6,17 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::s12_boundary::{long_text, pointers};
-use crate::support::desk::{
-    Desk, Ran, Session, copy_tree, id, is_hex, is_id, mode, notes, read_log, references,
-};
+use crate::support::desk::{Desk, Ran, Session, copy_tree, id, is_hex, is_id, mode, notes, read_log, references};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 fn session_dir(desk: &Desk, session: &str) -> PathBuf {
-    let key: String = Sha256::digest(session.as_bytes())
-        .iter()
-        .take(16)
-        .map(|b| format!("{b:02x}"))
-        .collect();
+    let key: String = Sha256::digest(session.as_bytes()).iter().take(16).map(|b| format!("{b:02x}")).collect();
     desk.state_dir().join("sessions").join(key)
 }
 
 fn keys(value: &Value) -> BTreeSet<&str> {
-    value
-        .as_object()
-        .unwrap_or_else(|| panic!("an object: {value}"))
-        .keys()
-        .map(String::as_str)
-        .collect()
+    value.as_object().unwrap_or_else(|| panic!("an object: {value}")).keys().map(String::as_str).collect()
 }
 
 /// Every key that must be there is, and no other but those that may.
@@ -38,10 +27,7 @@ fn has_exactly(value: &Value, must: &[&str], may: &[&str]) {
         assert!(found.contains(key), "`{key}` is missing: {value}");
     }
     for key in found {
-        assert!(
-            must.contains(&key) || may.contains(&key),
-            "`{key}` isn't in the contract: {value}"
-        );
+        assert!(must.contains(&key) || may.contains(&key), "`{key}` isn't in the contract: {value}");
     }
 }
 
@@ -55,14 +41,7 @@ fn every_kind(desk: &Desk) -> Session<'_> {
     let reference = main.boundary().reference();
     main.ask(&["task", "start", &thread, "at it"]);
     main.ask(&["thread", "line", &thread, "half way"]);
-    main.ask(&[
-        "thread",
-        "reply",
-        &reference,
-        "an answer",
-        "--todo",
-        "follow up",
-    ]);
+    main.ask(&["thread", "reply", &reference, "an answer", "--todo", "follow up"]);
     main.ask(&["thread", "reply", &thread, "by the way", "--unasked"]);
     let todo = id(&desk.ask(&["task", "open", &thread, "by the user"]));
     main.ask(&["task", "end", &todo, "done", "with a detail"]);
@@ -83,12 +62,7 @@ fn r005_the_journal_is_the_truth_and_the_state_its_fold() {
     main.boundary().reference();
     let before = desk.state();
     let dir = session_dir(&desk, main.id());
-    assert!(
-        fs::metadata(dir.join("journal.jsonl"))
-            .expect("the journal")
-            .len()
-            > 0
-    );
+    assert!(fs::metadata(dir.join("journal.jsonl")).expect("the journal").len() > 0);
     for damage in [None, Some("garbage"), Some(""), Some("{}"), Some("[1,2]")] {
         match damage {
             None => drop(fs::remove_file(dir.join("state.json"))),
@@ -101,11 +75,7 @@ fn r005_the_journal_is_the_truth_and_the_state_its_fold() {
     main.stop().says();
     main.stop_active().silent();
     fs::remove_file(dir.join("state.json")).ok();
-    assert_eq!(
-        desk.thread_state(&thread)["status"],
-        "waiting",
-        "the turn's end is in the journal"
-    );
+    assert_eq!(desk.thread_state(&thread)["status"], "waiting", "the turn's end is in the journal");
 }
 
 #[test]
@@ -123,17 +93,11 @@ fn r005_why_tells_a_threads_story_with_refusals_by_their_rule() {
     let thread = desk.thread("a question");
     let reference = main.boundary().reference();
     main.reply(&reference, "one answer");
-    main.run(&["thread", "reply", &reference, "another"])
-        .refused();
+    main.run(&["thread", "reply", &reference, "another"]).refused();
     let story = desk.ask(&["why", &thread]);
-    let entries = story
-        .as_array()
-        .unwrap_or_else(|| panic!("the entries: {story}"));
+    let entries = story.as_array().unwrap_or_else(|| panic!("the entries: {story}"));
     for entry in entries {
-        assert!(
-            entry["ts"].is_string() && entry["kind"].is_string(),
-            "{entry}"
-        );
+        assert!(entry["ts"].is_string() && entry["kind"].is_string(), "{entry}");
     }
     let refused: Vec<&Value> = entries.iter().filter(|e| e["kind"] == "refused").collect();
     assert_eq!(refused.len(), 1, "{story:#}");
@@ -146,60 +110,31 @@ fn r005_why_tells_a_threads_story_with_refusals_by_their_rule() {
 fn contract_files_are_where_it_says() {
     let desk = Desk::new();
     let main = desk.session("s").working();
-    desk.person_with_input(&["thread", "new"], long_text(30_000, "x").as_bytes())
-        .ok();
+    desk.person_with_input(&["thread", "new"], long_text(30_000, "x").as_bytes()).ok();
     main.boundary().says();
     main.hook_raw(b"{").silent();
     let page = desk.page();
     let read = |path: PathBuf| -> Value {
-        serde_json::from_slice(
-            &fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())),
-        )
-        .expect("JSON")
+        serde_json::from_slice(&fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))).expect("JSON")
     };
     let record = read(page.join("page.json"));
     assert_eq!(record["format"], 1);
-    assert!(
-        record.to_string().contains(main.id()),
-        "the session that holds it"
-    );
-    assert!(
-        record
-            .to_string()
-            .contains(&*desk.project().to_string_lossy()),
-        "the project directory: {record}"
-    );
+    assert!(record.to_string().contains(main.id()), "the session that holds it");
+    assert!(record.to_string().contains(&*desk.project().to_string_lossy()), "the project directory: {record}");
     assert!(page.join("log.jsonl").is_file());
-    assert_eq!(
-        pointers(&desk).len(),
-        1,
-        "pages/<page>/deliveries/<id>.json"
-    );
+    assert_eq!(pointers(&desk).len(), 1, "pages/<page>/deliveries/<id>.json");
     let session = session_dir(&desk, main.id());
     let record = read(session.join("session.json"));
-    assert_eq!(
-        (&record["format"], &record["id"]),
-        (&json!(1), &json!(main.id()))
-    );
-    assert!(
-        record.to_string().contains(&main.client.pid().to_string()),
-        "the client's pid: {record}"
-    );
+    assert_eq!((&record["format"], &record["id"]), (&json!(1), &json!(main.id())));
+    assert!(record.to_string().contains(&main.client.pid().to_string()), "the client's pid: {record}");
     assert!(session.join("journal.jsonl").is_file());
     assert!(desk.state_dir().join("errors.log").is_file());
     let top: BTreeSet<String> = fs::read_dir(desk.state_dir())
         .expect("the state directory")
-        .map(|e| {
-            e.expect("an entry")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
+        .map(|e| e.expect("an entry").file_name().to_string_lossy().into_owned())
         .collect();
-    let known: BTreeSet<String> = ["pages", "sessions", "projects", "errors.log"]
-        .iter()
-        .map(|s| (*s).to_owned())
-        .collect();
+    let known: BTreeSet<String> =
+        ["pages", "sessions", "projects", "errors.log"].iter().map(|s| (*s).to_owned()).collect();
     assert!(top.is_subset(&known), "nothing else: {top:?}");
     assert_eq!(mode(&page.join("log.jsonl")), 0o600);
     assert_eq!(mode(&session), 0o700);
@@ -232,10 +167,7 @@ fn contract_state_lies_where_the_environment_says() {
     assert!(desk.home().join(".local/state/leaf/pages").is_dir());
     run(&[("XDG_STATE_HOME", desk.path("xdg"))]);
     assert!(desk.path("xdg/leaf/pages").is_dir());
-    run(&[
-        ("XDG_STATE_HOME", desk.path("unused")),
-        ("LEAF_HOME", desk.path("own")),
-    ]);
+    run(&[("XDG_STATE_HOME", desk.path("unused")), ("LEAF_HOME", desk.path("own"))]);
     assert!(desk.path("own/pages").is_dir() && !desk.path("unused").exists());
 }
 
@@ -243,11 +175,8 @@ fn contract_state_lies_where_the_environment_says() {
 fn contract_a_configuration_that_is_wrong_costs_its_key_alone() {
     let desk = Desk::new();
     fs::create_dir_all(desk.home().join(".config/leaf")).expect("a directory");
-    fs::write(
-        desk.home().join(".config/leaf/config.toml"),
-        "nonsense = 1\n[forks]\nmax_running = \"three\"\n",
-    )
-    .expect("a file");
+    fs::write(desk.home().join(".config/leaf/config.toml"), "nonsense = 1\n[forks]\nmax_running = \"three\"\n")
+        .expect("a file");
     let main = desk.session("s").working();
     desk.thread("still works");
     assert!(main.boundary().says().contains("still works"));
@@ -265,20 +194,14 @@ fn contract_ids_are_the_image_of_seq() {
     copy_tree(&desk.state_dir(), &twin);
     let say = |home: &PathBuf, text: &str| {
         let mut command = desk.command(&["thread", "say", &thread, text, "--json"]);
-        Ran::from(command.env("LEAF_HOME", home).output().expect("leaf runs"))
-            .ok()
-            .json()
+        Ran::from(command.env("LEAF_HOME", home).output().expect("leaf runs")).ok().json()
     };
     for n in 0..20 {
         let one = say(&desk.state_dir(), &format!("here {n}"));
         desk.advance(7);
         let other = say(&twin, "there, another text at another time");
         assert_eq!(one["seq"], other["seq"]);
-        assert_eq!(
-            id(&one),
-            id(&other),
-            "the same seq of the same page has the same id"
-        );
+        assert_eq!(id(&one), id(&other), "the same seq of the same page has the same id");
     }
     // Another page has another key.
     desk.ask(&["page", "new", "Another", "--slug", "another"]);
@@ -294,11 +217,8 @@ fn contract_ids_never_collide_and_prefixes_stand_for_them() {
     let mut twins: Option<(String, String)> = None;
     // Until two ids share their first four digits, and 500 at least.
     for round in 1..40 {
-        let say = |n: u32| {
-            desk.command(&["thread", "say", &thread, &format!("message {n}")])
-                .spawn()
-                .expect("leaf runs")
-        };
+        let say =
+            |n: u32| desk.command(&["thread", "say", &thread, &format!("message {n}")]).spawn().expect("leaf runs");
         for batch in 0..25 {
             let first = round * 50 + batch * 2;
             let children = [say(first), say(first + 1)];
@@ -311,45 +231,25 @@ fn contract_ids_never_collide_and_prefixes_stand_for_them() {
         assert_eq!(unique.len(), ids.len(), "ids never collide");
         let mut sorted: Vec<String> = ids.clone();
         sorted.sort();
-        twins = sorted
-            .windows(2)
-            .find(|w| w[0][..4] == w[1][..4])
-            .map(|w| (w[0].clone(), w[1].clone()));
+        twins = sorted.windows(2).find(|w| w[0][..4] == w[1][..4]).map(|w| (w[0].clone(), w[1].clone()));
         if twins.is_some() && ids.len() > 500 {
             break;
         }
     }
     let log = desk.log();
     assert!(log.iter().all(|e| is_id(&e["id"])), "8 lowercase hex");
-    assert!(
-        log.iter()
-            .enumerate()
-            .all(|(n, e)| e["seq"] == json!(n + 1)),
-        "seq counts from 1"
-    );
-    assert_eq!(
-        log[0]["thread"], log[0]["id"],
-        "a thread's id is its first message's"
-    );
+    assert!(log.iter().enumerate().all(|(n, e)| e["seq"] == json!(n + 1)), "seq counts from 1");
+    assert_eq!(log[0]["thread"], log[0]["id"], "a thread's id is its first message's");
     let (one, other) = twins.expect("two ids with the same first four digits");
     let lines = log.len();
     let why = desk.person(&["thread", "withdraw", &one[..4]]).refused();
     assert!(!why.is_empty(), "an ambiguous prefix is refused");
-    let apart = (5..=8)
-        .find(|n| one[..*n] != other[..*n])
-        .expect("ids differ");
+    let apart = (5..=8).find(|n| one[..*n] != other[..*n]).expect("ids differ");
     desk.person(&["thread", "withdraw", &one[..apart]]).ok();
     let last = desk.log().last().cloned().expect("an event");
-    assert_eq!(
-        (&last["kind"], &last["message"]),
-        (&json!("withdraw"), &json!(one))
-    );
+    assert_eq!((&last["kind"], &last["message"]), (&json!("withdraw"), &json!(one)));
     assert_eq!(desk.log().len(), lines + 1);
-    assert_ne!(
-        desk.person(&["thread", "withdraw", &other[..3]]).code,
-        0,
-        "three digits are none"
-    );
+    assert_ne!(desk.person(&["thread", "withdraw", &other[..3]]).code, 0, "three digits are none");
     let start = Instant::now();
     desk.state();
     assert!(start.elapsed() < Duration::from_secs(2));
@@ -365,27 +265,15 @@ fn contract_events_have_the_fields_of_their_kind() {
     for event in desk.log() {
         let kind = event["kind"].as_str().expect("a kind").to_owned();
         let (must, may, authors): (&[&str], &[&str], &[&str]) = match kind.as_str() {
-            "message" => (
-                &["thread", "text", "owes"],
-                &["title", "main_owed"],
-                &["user"],
-            ),
+            "message" => (&["thread", "text", "owes"], &["title", "main_owed"], &["user"]),
             "withdraw" => (&["message"], &[], &["user"]),
             "resolve" | "reopen" => (&["thread"], &["turn"], &["user", "agent"]),
             "reply" => (&["thread", "text", "turn", "responds"], &[], &["agent"]),
             "line" => (&["thread", "text"], &["turn"], &["agent", "leaf"]),
             "pickup" => (&["thread", "messages", "turn", "delivery"], &[], &["leaf"]),
             "start" => (&["item", "text", "turn"], &[], &["agent"]),
-            "todo" => (
-                &["thread", "title"],
-                &["turn", "source"],
-                &["user", "agent", "leaf"],
-            ),
-            "todo_end" => (
-                &["todo", "outcome"],
-                &["detail", "turn"],
-                &["user", "agent"],
-            ),
+            "todo" => (&["thread", "title"], &["turn", "source"], &["user", "agent", "leaf"]),
+            "todo_end" => (&["todo", "outcome"], &["detail", "turn"], &["user", "agent"]),
             other => panic!("an unknown kind: {other}"),
         };
         let mut must: Vec<&str> = common.iter().chain(must).copied().collect();
@@ -393,28 +281,16 @@ fn contract_events_have_the_fields_of_their_kind() {
             must.extend(turn);
         }
         has_exactly(&event, &must, may);
-        assert!(
-            authors.contains(&event["author"].as_str().expect("an author")),
-            "{event}"
-        );
+        assert!(authors.contains(&event["author"].as_str().expect("an author")), "{event}");
         assert!(is_id(&event["id"]), "{event}");
         let ts = event["ts"].as_str().expect("a time");
-        assert!(
-            ts.len() == 24 && ts.ends_with('Z') && ts.as_bytes()[19] == b'.',
-            "RFC 3339 UTC, ms: {ts}"
-        );
+        assert!(ts.len() == 24 && ts.ends_with('Z') && ts.as_bytes()[19] == b'.', "RFC 3339 UTC, ms: {ts}");
         for name in ["thread", "message", "item", "todo", "delivery"] {
-            assert!(
-                event.get(name).is_none_or(is_id),
-                "{name} is an id: {event}"
-            );
+            assert!(event.get(name).is_none_or(is_id), "{name} is an id: {event}");
         }
         kinds.insert(kind);
     }
-    let all = [
-        "line", "message", "pickup", "reopen", "reply", "resolve", "start", "todo", "todo_end",
-        "withdraw",
-    ];
+    let all = ["line", "message", "pickup", "reopen", "reply", "resolve", "start", "todo", "todo_end", "withdraw"];
     assert_eq!(kinds, all.iter().map(|k| (*k).to_owned()).collect());
 }
 
@@ -424,46 +300,21 @@ fn contract_events_say_what_happened() {
     every_kind(&desk);
     let messages = desk.events("message");
     assert_eq!(messages[0]["title"], "Titled");
-    assert_eq!(
-        (&messages[0]["owes"], &messages[0]["text"]),
-        (&json!(true), &json!("a question"))
-    );
-    assert!(
-        messages[0]
-            .get("main_owed")
-            .is_none_or(|v| v == &json!(false)),
-        "nothing was owed before it"
-    );
-    assert_eq!(
-        messages[1]["main_owed"],
-        json!(true),
-        "main owed the first as the second was written"
-    );
-    assert!(
-        messages[1].get("title").is_none_or(Value::is_null),
-        "a thread's first alone"
-    );
+    assert_eq!((&messages[0]["owes"], &messages[0]["text"]), (&json!(true), &json!("a question")));
+    assert!(messages[0].get("main_owed").is_none_or(|v| v == &json!(false)), "nothing was owed before it");
+    assert_eq!(messages[1]["main_owed"], json!(true), "main owed the first as the second was written");
+    assert!(messages[1].get("title").is_none_or(Value::is_null), "a thread's first alone");
     let replies = desk.events("reply");
     assert_eq!(replies[0]["responds"], messages[1]["id"]);
-    assert!(
-        replies[1]["responds"].is_null() && replies[1].get("responds").is_some(),
-        "null for an unasked one"
-    );
+    assert!(replies[1]["responds"].is_null() && replies[1].get("responds").is_some(), "null for an unasked one");
     let ends = desk.events("todo_end");
     assert_eq!(
         (&ends[0]["author"], &ends[0]["outcome"], &ends[0]["detail"]),
         (&json!("agent"), &json!("done"), &json!("with a detail"))
     );
-    assert_eq!(
-        (&ends[1]["author"], &ends[1]["outcome"]),
-        (&json!("user"), &json!("dropped"))
-    );
-    let authors: Vec<Value> = desk
-        .log()
-        .iter()
-        .filter(|e| e["kind"] == "resolve")
-        .map(|e| e["author"].clone())
-        .collect();
+    assert_eq!((&ends[1]["author"], &ends[1]["outcome"]), (&json!("user"), &json!("dropped")));
+    let authors: Vec<Value> =
+        desk.log().iter().filter(|e| e["kind"] == "resolve").map(|e| e["author"].clone()).collect();
     assert_eq!(authors, [json!("user"), json!("agent")]);
 }
 
@@ -476,10 +327,7 @@ fn contract_main_owed_is_not_said_after_an_answer() {
     main.reply(&reference, "an answer");
     desk.say(&thread, "another");
     let last = desk.events("message").last().cloned().expect("a message");
-    assert!(
-        last.get("main_owed").is_none_or(|v| v == &json!(false)),
-        "{last}"
-    );
+    assert!(last.get("main_owed").is_none_or(|v| v == &json!(false)), "{last}");
 }
 
 #[test]
@@ -491,15 +339,8 @@ fn contract_times_never_go_back() {
     desk.say(&thread, "the clock was set back");
     desk.set_clock(then + chrono::TimeDelta::hours(1));
     desk.say(&thread, "and forward");
-    let times: Vec<String> = desk
-        .log()
-        .iter()
-        .map(|e| e["ts"].as_str().expect("a time").to_owned())
-        .collect();
-    assert_eq!(
-        times[0], "2027-03-01T10:00:00.000Z",
-        "LEAF_NOW stands in for the clock"
-    );
+    let times: Vec<String> = desk.log().iter().map(|e| e["ts"].as_str().expect("a time").to_owned()).collect();
+    assert_eq!(times[0], "2027-03-01T10:00:00.000Z", "LEAF_NOW stands in for the clock");
     assert!(times.is_sorted(), "{times:?}");
     assert_eq!(times[2], "2027-03-01T11:00:00.000Z");
 }
@@ -509,10 +350,7 @@ fn contract_leaf_now_may_be_a_time_itself() {
     let desk = Desk::new();
     let mut command = desk.command(&["thread", "new", "x", "--json"]);
     command.env("LEAF_NOW", "2031-05-06T09:08:09+02:00");
-    assert_eq!(
-        Ran::from(command.output().expect("leaf runs")).ok().json()["ts"],
-        "2031-05-06T07:08:09.000Z"
-    );
+    assert_eq!(Ran::from(command.output().expect("leaf runs")).ok().json()["ts"], "2031-05-06T07:08:09.000Z");
 }
 
 const HOLDER: [&str; 5] = ["kind", "turn", "name", "agent_id", "state"];
@@ -528,10 +366,7 @@ fn contract_page_state_has_its_shape() {
     let state = desk.state();
     has_exactly(
         &state,
-        &[
-            "format", "page", "title", "session", "seq", "follower", "threads", "owed", "todos",
-            "turns",
-        ],
+        &["format", "page", "title", "session", "seq", "follower", "threads", "owed", "todos", "turns"],
         &[],
     );
     assert_eq!(state["format"], 1);
@@ -544,10 +379,7 @@ fn contract_page_state_has_its_shape() {
     let holder = |holder: &Value| {
         if !holder.is_null() {
             has_exactly(holder, &HOLDER, &[]);
-            assert_eq!(
-                (&holder["kind"], &holder["state"]),
-                (&json!("main"), &json!(null))
-            );
+            assert_eq!((&holder["kind"], &holder["state"]), (&json!("main"), &json!(null)));
         }
     };
     let threads = state["threads"].as_array().expect("threads");
@@ -555,32 +387,15 @@ fn contract_page_state_has_its_shape() {
     for thread in threads {
         has_exactly(
             thread,
-            &[
-                "id", "title", "resolved", "status", "line", "holder", "waiting", "messages",
-                "todos",
-            ],
+            &["id", "title", "resolved", "status", "line", "holder", "waiting", "messages", "todos"],
             &[],
         );
         holder(&thread["holder"]);
-        assert!(
-            thread["title"].is_string() && thread["resolved"].is_boolean(),
-            "{thread}"
-        );
+        assert!(thread["title"].is_string() && thread["resolved"].is_boolean(), "{thread}");
         for message in thread["messages"].as_array().expect("messages") {
             has_exactly(
                 message,
-                &[
-                    "id",
-                    "seq",
-                    "ts",
-                    "author",
-                    "text",
-                    "owes",
-                    "withdrawn",
-                    "responds",
-                    "turn",
-                    "by",
-                ],
+                &["id", "seq", "ts", "author", "text", "owes", "withdrawn", "responds", "turn", "by"],
                 &[],
             );
             assert!(message["withdrawn"].is_boolean(), "{message}");
@@ -594,18 +409,10 @@ fn contract_page_state_has_its_shape() {
         holder(&owed["owed_by"]);
     }
     for todo in state["todos"].as_array().expect("todos") {
-        has_exactly(
-            todo,
-            &["id", "title", "source", "author", "state", "thread"],
-            &[],
-        );
+        has_exactly(todo, &["id", "title", "source", "author", "state", "thread"], &[]);
         assert_eq!(todo["state"], "open");
     }
-    assert_eq!(
-        state["todos"].as_array().map(Vec::len),
-        Some(1),
-        "the page's open to-dos"
-    );
+    assert_eq!(state["todos"].as_array().map(Vec::len), Some(1), "the page's open to-dos");
 }
 
 #[test]
@@ -615,38 +422,16 @@ fn contract_page_state_shows_messages_answers_and_todos() {
     let thread = desk.state()["threads"][0].clone();
     assert_eq!(thread["title"], "Titled");
     let messages = thread["messages"].as_array().expect("messages");
-    let texts: Vec<&str> = messages
-        .iter()
-        .map(|m| m["text"].as_str().expect("a text"))
-        .collect();
-    assert_eq!(
-        texts,
-        [
-            "a question",
-            "while main owes",
-            "taken back",
-            "an answer",
-            "by the way"
-        ]
-    );
+    let texts: Vec<&str> = messages.iter().map(|m| m["text"].as_str().expect("a text")).collect();
+    assert_eq!(texts, ["a question", "while main owes", "taken back", "an answer", "by the way"]);
     assert!(messages.iter().map(|m| m["seq"].as_u64()).is_sorted());
     assert_eq!(messages[2]["withdrawn"], json!(true));
     assert_eq!(messages[3]["responds"], messages[1]["id"]);
-    assert_eq!(
-        (&messages[3]["author"], &messages[3]["by"]),
-        (&json!("agent"), &json!("main"))
-    );
+    assert_eq!((&messages[3]["author"], &messages[3]["by"]), (&json!("agent"), &json!("main")));
     assert!(is_hex(&messages[3]["turn"], 16));
-    assert_eq!(
-        (&messages[0]["turn"], &messages[0]["by"]),
-        (&json!(null), &json!(null))
-    );
-    let mut states: Vec<&str> = thread["todos"]
-        .as_array()
-        .expect("todos")
-        .iter()
-        .filter_map(|t| t["state"].as_str())
-        .collect();
+    assert_eq!((&messages[0]["turn"], &messages[0]["by"]), (&json!(null), &json!(null)));
+    let mut states: Vec<&str> =
+        thread["todos"].as_array().expect("todos").iter().filter_map(|t| t["state"].as_str()).collect();
     states.sort_unstable();
     assert_eq!(states, ["done", "dropped", "open"]);
 }
@@ -661,24 +446,12 @@ fn contract_page_state_of_one_thread() {
     let part = desk.ask(&["page", "state", &one]);
     has_exactly(
         &part,
-        &[
-            "format", "page", "title", "session", "seq", "follower", "threads", "owed", "todos",
-            "turns",
-        ],
+        &["format", "page", "title", "session", "seq", "follower", "threads", "owed", "todos", "turns"],
         &[],
     );
-    let ids: Vec<&Value> = part["threads"]
-        .as_array()
-        .expect("threads")
-        .iter()
-        .map(|t| &t["id"])
-        .collect();
+    let ids: Vec<&Value> = part["threads"].as_array().expect("threads").iter().map(|t| &t["id"]).collect();
     assert_eq!(ids, [&json!(one)]);
-    let same = whole["threads"]
-        .as_array()
-        .expect("threads")
-        .iter()
-        .find(|t| t["id"] == json!(one));
+    let same = whole["threads"].as_array().expect("threads").iter().find(|t| t["id"] == json!(one));
     assert_eq!(Some(&part["threads"][0]), same);
     assert!(!part["threads"].to_string().contains(&other));
 }
@@ -693,39 +466,22 @@ fn contract_a_writers_json_is_the_event_with_notes() {
         event.as_object_mut().expect("an object").remove("notes");
         assert_eq!(event["kind"], json!(kind));
         let on_disk = desk.log().into_iter().find(|e| e["id"] == event["id"]);
-        assert_eq!(
-            Some(&event),
-            on_disk.as_ref(),
-            "the event as it was appended"
-        );
+        assert_eq!(Some(&event), on_disk.as_ref(), "the event as it was appended");
         printed
     };
-    let thread = id(&check(
-        desk.ask(&["thread", "new", "x", "--title", "T"]),
-        "message",
-    ));
-    let gone = id(&check(
-        desk.ask(&["thread", "say", &thread, "y", "--no-reply"]),
-        "message",
-    ));
+    let thread = id(&check(desk.ask(&["thread", "new", "x", "--title", "T"]), "message"));
+    let gone = id(&check(desk.ask(&["thread", "say", &thread, "y", "--no-reply"]), "message"));
     check(desk.ask(&["thread", "withdraw", &gone]), "withdraw");
     let reference = main.boundary().reference();
     check(main.ask(&["task", "start", &thread, "s"]), "start");
     check(main.ask(&["thread", "line", &thread, "l"]), "line");
-    check(
-        main.ask(&["thread", "reply", &reference, "r", "--todo", "t"]),
-        "reply",
-    );
-    check(
-        main.ask(&["thread", "reply", &thread, "u", "--unasked"]),
-        "reply",
-    );
+    check(main.ask(&["thread", "reply", &reference, "r", "--todo", "t"]), "reply");
+    check(main.ask(&["thread", "reply", &thread, "u", "--unasked"]), "reply");
     let todo = id(&check(desk.ask(&["task", "open", &thread, "o"]), "todo"));
     check(desk.ask(&["task", "end", &todo, "failed", "d"]), "todo_end");
     check(desk.ask(&["thread", "resolve", &thread]), "resolve");
     check(desk.ask(&["thread", "reopen", &thread]), "reopen");
-    desk.person_with_input(&["thread", "new"], long_text(30_000, "x").as_bytes())
-        .ok();
+    desk.person_with_input(&["thread", "new"], long_text(30_000, "x").as_bytes()).ok();
     main.boundary().says();
     let delivery = pointers(&desk)[0].clone();
     check(main.ask(&["delivery", "ack", &delivery]), "pickup");
@@ -755,10 +511,7 @@ fn contract_json_everywhere_is_one_value() {
             main.run(&args).ok().json();
         }
         let text = desk.person(read).ok().out();
-        assert!(
-            serde_json::from_str::<Value>(&text).is_err() || text.trim().is_empty(),
-            "text for a person: {text}"
-        );
+        assert!(serde_json::from_str::<Value>(&text).is_err() || text.trim().is_empty(), "text for a person: {text}");
     }
     desk.ask(&["page", "new", "A page", "--slug", "a-page"]);
     assert!(desk.ask(&["page", "list"]).to_string().contains("a-page"));
@@ -785,17 +538,11 @@ fn contract_page_log_follows() {
     let thread = desk.thread("first");
     let mut command = desk.command(&["page", "log", "--follow"]);
     let out = desk.path("followed");
-    let mut child = command
-        .stdout(fs::File::create(&out).expect("a file"))
-        .spawn()
-        .expect("leaf runs");
+    let mut child = command.stdout(fs::File::create(&out).expect("a file")).spawn().expect("leaf runs");
     let wait_for = |text: &str| {
         let start = Instant::now();
         while !fs::read_to_string(&out).unwrap_or_default().contains(text) {
-            assert!(
-                start.elapsed() < Duration::from_secs(10),
-                "{text} is followed"
-            );
+            assert!(start.elapsed() < Duration::from_secs(10), "{text} is followed");
             std::thread::sleep(Duration::from_millis(20));
         }
     };
@@ -826,12 +573,7 @@ fn contract_exit_codes() {
     desk.person(&["thread", "show", "01234567"]).refused();
     desk.person(&["thread", "show", &thread]).ok();
     desk.person(&["--help"]).ok();
-    assert!(
-        desk.person(&["--version"])
-            .ok()
-            .out()
-            .contains(env!("CARGO_PKG_VERSION"))
-    );
+    assert!(desk.person(&["--version"]).ok().out().contains(env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
@@ -841,57 +583,28 @@ fn contract_text_is_an_argument_or_standard_input_or_a_file() {
     let file = desk.path("text");
     fs::write(&file, "from a file\nin two lines").expect("a file");
     let file = file.to_string_lossy().into_owned();
-    let last = || {
-        desk.log().last().expect("an event")["text"]
-            .as_str()
-            .expect("a text")
-            .trim_end()
-            .to_owned()
-    };
+    let last = || desk.log().last().expect("an event")["text"].as_str().expect("a text").trim_end().to_owned();
     let thread = desk.thread("from an argument");
     assert_eq!(last(), "from an argument");
-    desk.person_with_input(&["thread", "say", &thread, "-"], b"from a dash")
-        .ok();
+    desk.person_with_input(&["thread", "say", &thread, "-"], b"from a dash").ok();
     assert_eq!(last(), "from a dash");
-    desk.person_with_input(&["thread", "say", &thread], b"from nothing")
-        .ok();
+    desk.person_with_input(&["thread", "say", &thread], b"from nothing").ok();
     assert_eq!(last(), "from nothing");
-    desk.person(&["thread", "say", &thread, "--file", &file])
-        .ok();
+    desk.person(&["thread", "say", &thread, "--file", &file]).ok();
     assert_eq!(last(), "from a file\nin two lines");
-    desk.person_with_input(
-        &["thread", "new"],
-        "new, from nothing: ü \u{1F331}".as_bytes(),
-    )
-    .ok();
+    desk.person_with_input(&["thread", "new"], "new, from nothing: ü \u{1F331}".as_bytes()).ok();
     assert_eq!(last(), "new, from nothing: ü \u{1F331}");
-    let reference = references(&main.boundary().says())
-        .into_iter()
-        .next()
-        .expect("a reference");
-    let ran = main
-        .job(&["thread", "reply", &reference])
-        .input(b"a reply from nothing")
-        .run();
+    let reference = references(&main.boundary().says()).into_iter().next().expect("a reference");
+    let ran = main.job(&["thread", "reply", &reference]).input(b"a reply from nothing").run();
     ran.ok();
     assert_eq!(last(), "a reply from nothing");
-    main.job(&["thread", "reply", &thread, "-", "--unasked"])
-        .input(b"by a dash")
-        .run()
-        .ok();
+    main.job(&["thread", "reply", &thread, "-", "--unasked"]).input(b"by a dash").run().ok();
     assert_eq!(last(), "by a dash");
-    main.job(&["thread", "line", &thread, "-"])
-        .input(b"a line")
-        .run()
-        .ok();
+    main.job(&["thread", "line", &thread, "-"]).input(b"a line").run().ok();
     assert_eq!(last(), "a line");
-    main.run(&["thread", "reply", &thread, "--unasked", "--file", &file])
-        .ok();
+    main.run(&["thread", "reply", &thread, "--unasked", "--file", &file]).ok();
     assert_eq!(last(), "from a file\nin two lines");
-    main.shell(&format!(
-        "\"$LEAF\" thread reply {thread} - --unasked <<'E'\n$(id) `id` \\n \"q\"\nE"
-    ))
-    .ok();
+    main.shell(&format!("\"$LEAF\" thread reply {thread} - --unasked <<'E'\n$(id) `id` \\n \"q\"\nE")).ok();
     assert_eq!(last(), "$(id) `id` \\n \"q\"");
 }
 
@@ -909,15 +622,10 @@ fn contract_a_reply_takes_a_reference_a_message_or_a_thread() {
     main.boundary().says();
     main.reply(&other, "by the thread");
     assert!(answered(&other));
-    assert_eq!(
-        desk.events("reply").last().expect("a reply")["responds"],
-        json!(other)
-    );
+    assert_eq!(desk.events("reply").last().expect("a reply")["responds"], json!(other));
     let (delivery, message) = reference.split_once(':').expect("a reference");
-    main.run(&["thread", "reply", &format!("{delivery}:00000000"), "x"])
-        .refused();
-    main.run(&["thread", "reply", &format!("00000000:{message}"), "x"])
-        .refused();
+    main.run(&["thread", "reply", &format!("{delivery}:00000000"), "x"]).refused();
+    main.run(&["thread", "reply", &format!("00000000:{message}"), "x"]).refused();
     main.run(&["thread", "reply", "nonsense", "x"]).refused();
 }
 
@@ -938,25 +646,15 @@ fn contract_texts_have_a_limit() {
     let desk = Desk::new();
     let thread = desk.thread("x");
     let most = "a".repeat(256 * 1024);
-    desk.person_with_input(&["thread", "say", &thread], most.as_bytes())
-        .ok();
+    desk.person_with_input(&["thread", "say", &thread], most.as_bytes()).ok();
     let lines = desk.log().len();
-    desk.person_with_input(&["thread", "say", &thread], format!("{most}b").as_bytes())
-        .refused();
+    desk.person_with_input(&["thread", "say", &thread], format!("{most}b").as_bytes()).refused();
     let file = desk.path("big");
     fs::write(&file, format!("{most}b")).expect("a file");
-    desk.person(&["thread", "new", "--file", &file.to_string_lossy()])
-        .refused();
-    desk.person_with_input(
-        &["thread", "say", &thread],
-        "é".repeat(128 * 1024 + 1).as_bytes(),
-    )
-    .refused();
+    desk.person(&["thread", "new", "--file", &file.to_string_lossy()]).refused();
+    desk.person_with_input(&["thread", "say", &thread], "é".repeat(128 * 1024 + 1).as_bytes()).refused();
     assert_eq!(desk.log().len(), lines);
-    assert_eq!(
-        desk.log()[1]["text"].as_str().map(str::len),
-        Some(256 * 1024)
-    );
+    assert_eq!(desk.log()[1]["text"].as_str().map(str::len), Some(256 * 1024));
 }
 
 #[test]
@@ -967,22 +665,10 @@ fn contract_a_snapshot_may_be_deleted_or_damaged() {
     let view = desk.page().join("view.json");
     let whole = fs::read(&view).unwrap_or_default();
     let half = whole[..whole.len() / 2].to_vec();
-    let other: &[&[u8]] = &[
-        b"",
-        b"garbage",
-        b"[]",
-        b"null",
-        b"{\"offset\":999999999}",
-        &half,
-    ];
+    let other: &[&[u8]] = &[b"", b"garbage", b"[]", b"null", b"{\"offset\":999999999}", &half];
     for damage in other {
         fs::write(&view, damage).expect("a snapshot");
-        assert_eq!(
-            desk.state(),
-            before,
-            "{:?}",
-            String::from_utf8_lossy(damage)
-        );
+        assert_eq!(desk.state(), before, "{:?}", String::from_utf8_lossy(damage));
         fs::remove_file(&view).ok();
         assert_eq!(desk.state(), before);
     }
@@ -1002,19 +688,10 @@ fn contract_a_snapshot_of_another_log_is_not_believed() {
     let first = log.lines().next().expect("a line").to_owned() + "\n";
     fs::write(desk.log_path(), first).expect("the log");
     let state = desk.thread_state(&thread);
-    assert_eq!(
-        state["messages"].as_array().map(Vec::len),
-        Some(1),
-        "{state:#}"
-    );
+    assert_eq!(state["messages"].as_array().map(Vec::len), Some(1), "{state:#}");
     desk.say(&thread, "goes on");
     let state = desk.thread_state(&thread);
-    let texts: Vec<&Value> = state["messages"]
-        .as_array()
-        .expect("messages")
-        .iter()
-        .map(|m| &m["text"])
-        .collect();
+    let texts: Vec<&Value> = state["messages"].as_array().expect("messages").iter().map(|m| &m["text"]).collect();
     assert_eq!(texts, [&json!("kept"), &json!("goes on")]);
 }
 
@@ -1025,11 +702,7 @@ fn contract_hooks_print_one_object_or_nothing_for_all_that_is_recorded() {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/support/payloads");
     let mut count = 0;
     for entry in fs::read_dir(dir).expect("payloads") {
-        let name = entry
-            .expect("an entry")
-            .file_name()
-            .to_string_lossy()
-            .into_owned();
+        let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
         let payload = main.payload(name.trim_end_matches(".json"));
         main.hook(&payload).silent_or_context();
         count += 1;
@@ -1064,13 +737,8 @@ fn contract_unknown_events_tools_and_fields_pass_silently() {
 fn contract_a_payload_that_is_not_json_is_one_line_in_errors_log() {
     let desk = Desk::new();
     let main = desk.session("s").working();
-    let wrongs: [&[u8]; 5] = [
-        b"not json",
-        b"",
-        b"{\"hook_event_name\":",
-        b"\xff\xfe\x00{",
-        b"{\"hook_event_name\":\"Stop\"} and more",
-    ];
+    let wrongs: [&[u8]; 5] =
+        [b"not json", b"", b"{\"hook_event_name\":", b"\xff\xfe\x00{", b"{\"hook_event_name\":\"Stop\"} and more"];
     for (n, wrong) in wrongs.iter().enumerate() {
         main.hook_raw(wrong).silent();
         assert_eq!(desk.errors().len(), n + 1, "{wrong:?}: {:?}", desk.errors());
@@ -1094,11 +762,7 @@ fn contract_errors_log_is_bounded() {
     let mut size = 0;
     for entry in fs::read_dir(desk.state_dir()).expect("the state directory") {
         let entry = entry.expect("an entry");
-        if entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with("errors.log")
-        {
+        if entry.file_name().to_string_lossy().starts_with("errors.log") {
             size += entry.metadata().expect("metadata").len();
         }
     }
@@ -1115,35 +779,20 @@ fn contract_a_payload_of_more_than_32_mib_is_one_line_in_errors_log() {
     payload["tool_calls"][0]["tool_response"] = json!("x".repeat(33 << 20));
     main.hook(&payload).silent();
     assert_eq!(desk.errors().len(), 1);
-    assert!(
-        main.boundary().says().contains("a question"),
-        "and nothing is lost"
-    );
+    assert!(main.boundary().says().contains("a question"), "and nothing is lost");
 }
 
 #[test]
 fn contract_titles_and_lists_for_a_person() {
     let desk = Desk::new();
     let _main = desk.session("s").working();
-    let thread = id(&desk.ask(&[
-        "thread",
-        "new",
-        "a long question about the build",
-        "--title",
-        "Build",
-    ]));
+    let thread = id(&desk.ask(&["thread", "new", "a long question about the build", "--title", "Build"]));
     let settled = desk.thread("a settled one");
     desk.ask(&["thread", "resolve", &settled]);
     let list = desk.person(&["thread", "list"]).ok().out();
-    assert!(
-        list.contains("Build") && list.contains(&thread[..4]) && !list.contains("a settled one"),
-        "{list}"
-    );
+    assert!(list.contains("Build") && list.contains(&thread[..4]) && !list.contains("a settled one"), "{list}");
     let all = desk.person(&["thread", "list", "--all"]).ok().out();
-    assert!(
-        all.contains("Build") && all.contains("a settled one"),
-        "{all}"
-    );
+    assert!(all.contains("Build") && all.contains("a settled one"), "{all}");
     let show = desk.person(&["thread", "show", &thread]).ok().out();
     assert!(show.contains("a long question about the build"), "{show}");
 }
@@ -1153,24 +802,13 @@ fn contract_pages_have_slugs() {
     let desk = Desk::new();
     desk.ask(&["page", "new", "A Page: with signs!"]);
     desk.ask(&["page", "new", "Named", "--slug", "my-slug"]);
-    desk.person(&["page", "new", "Named again", "--slug", "my-slug"])
-        .refused();
+    desk.person(&["page", "new", "Named again", "--slug", "my-slug"]).refused();
     for page in desk.pages() {
-        let slug = page
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
-        let fine = slug.len() <= 64
-            && slug
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        let slug = page.file_name().expect("a name").to_string_lossy().into_owned();
+        let fine = slug.len() <= 64 && slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         assert!(fine && !slug.is_empty(), "{slug}");
     }
     assert!(desk.state_dir().join("pages/my-slug/page.json").is_file());
     let list = desk.person(&["page", "list"]).ok().out();
-    assert!(
-        list.contains("my-slug") && list.contains("A Page: with signs!"),
-        "{list}"
-    );
+    assert!(list.contains("my-slug") && list.contains("A Page: with signs!"), "{list}");
 }

@@ -20,30 +20,18 @@ fn r040_every_event_with_a_turn_says_whose() {
     let reference = main.boundary().reference();
     main.run(&["task", "start", &thread, "looking"]).ok();
     main.run(&["thread", "line", &thread, "nearly"]).ok();
-    main.run(&["thread", "reply", &reference, "me", "--todo", "say more"])
-        .ok();
-    let turns: Vec<Value> = desk
-        .log()
-        .into_iter()
-        .filter(|e| !e["turn"].is_null())
-        .collect();
+    main.run(&["thread", "reply", &reference, "me", "--todo", "say more"]).ok();
+    let turns: Vec<Value> = desk.log().into_iter().filter(|e| !e["turn"].is_null()).collect();
     let kinds: Vec<&str> = turns.iter().filter_map(|e| e["kind"].as_str()).collect();
     for kind in ["pickup", "start", "line", "reply", "todo"] {
         assert!(kinds.contains(&kind), "{kind} names its turn: {kinds:?}");
     }
     for event in &turns {
         assert!(is_hex(&event["turn"], 16), "a turn is 16 hex: {event}");
-        assert!(
-            is_hex(&event["generation"], 32),
-            "a generation is 32 hex: {event}"
-        );
+        assert!(is_hex(&event["generation"], 32), "a generation is 32 hex: {event}");
         assert_eq!(event["session"], json!(main.id()), "{event}");
         assert_eq!(event["by"], "main", "{event}");
-        assert_eq!(
-            (event.get("name"), event.get("agent")),
-            (None, None),
-            "a fork's alone: {event}"
-        );
+        assert_eq!((event.get("name"), event.get("agent")), (None, None), "a fork's alone: {event}");
         assert_eq!(event["turn"], turns[0]["turn"], "one turn of main");
     }
 }
@@ -77,10 +65,7 @@ fn r042_a_stop_that_continues_does_not_end_it() {
     main.stop().reference();
     let pickups = desk.events("pickup");
     assert_eq!(pickups.last().expect("a pickup")["turn"], first);
-    let owed = desk.state()["owed"][0]["ref"]
-        .as_str()
-        .expect("a reference")
-        .to_owned();
+    let owed = desk.state()["owed"][0]["ref"].as_str().expect("a reference").to_owned();
     main.reply(&owed, "here");
     assert_eq!(turn_now(&desk, &main), first);
 }
@@ -90,8 +75,7 @@ fn r042_a_prompt_with_a_new_id_ends_the_one_before() {
     let desk = Desk::new();
     let main = desk.session("s").working();
     let first = turn_now(&desk, &main);
-    main.prompt("interrupted, something else")
-        .silent_or_context();
+    main.prompt("interrupted, something else").silent_or_context();
     assert_ne!(turn_now(&desk, &main), first);
 }
 
@@ -101,19 +85,10 @@ fn r042_an_api_error_of_main_ends_its_turn_and_an_agents_does_not() {
     let main = desk.session("s").working();
     let thread = desk.thread("are you there?");
     main.boundary().reference();
-    main.hook(&main.payload("StopFailure.fork.forkerr"))
-        .silent();
-    assert_eq!(
-        desk.thread_state(&thread)["status"],
-        "working",
-        "an agent's failure is not main's"
-    );
+    main.hook(&main.payload("StopFailure.fork.forkerr")).silent();
+    assert_eq!(desk.thread_state(&thread)["status"], "working", "an agent's failure is not main's");
     main.stop_failure().silent();
-    assert_eq!(
-        desk.thread_state(&thread)["status"],
-        "waiting",
-        "picked up by a turn that has ended"
-    );
+    assert_eq!(desk.thread_state(&thread)["status"], "waiting", "picked up by a turn that has ended");
 }
 
 #[test]
@@ -125,11 +100,7 @@ fn r042_the_state_of_a_thread_follows_the_turn() {
     main.boundary().reference();
     assert_eq!(desk.thread_state(&thread)["status"], "working");
     main.stop().says();
-    assert_eq!(
-        desk.thread_state(&thread)["status"],
-        "working",
-        "the Stop continued"
-    );
+    assert_eq!(desk.thread_state(&thread)["status"], "working", "the Stop continued");
     main.stop_active().silent();
     assert_eq!(desk.thread_state(&thread)["status"], "waiting");
 }
@@ -144,10 +115,42 @@ fn r042_writes_after_the_turn_name_it_still() {
     main.stop_active().silent();
     main.reply(&reference, "late, but here");
     let turn = &desk.events("pickup")[0]["turn"];
-    assert_eq!(
-        &desk.events("reply")[0]["turn"],
-        turn,
-        "its open turn, else its last"
-    );
+    assert_eq!(&desk.events("reply")[0]["turn"], turn, "its open turn, else its last");
     assert_eq!(desk.thread_state(&thread)["status"], "answered");
+}
+
+#[test]
+fn r040_a_generation_begins_with_every_start_but_a_compaction() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let generation = |main: &Session<'_>| {
+        let turn = turn_now(&desk, main);
+        let pickup = desk.events("pickup").into_iter().find(|p| p["turn"] == turn);
+        pickup.expect("a pickup")["generation"].clone()
+    };
+    let first = generation(&main);
+    let turn = turn_now(&desk, &main);
+    main.start("compact").silent_or_context();
+    assert_eq!(generation(&main), first);
+    assert_eq!(turn_now(&desk, &main), turn, "a compaction ends no turn");
+    main.start("resume").silent_or_context();
+    main.prompt("go on").silent_or_context();
+    let second = generation(&main);
+    assert_ne!(second, first);
+    main.end("clear").silent();
+    let next = desk.session_of(&main.client, "t");
+    next.start("clear").silent_or_context();
+    next.prompt("go on").silent_or_context();
+    assert_ne!(generation(&next), second);
+}
+
+#[test]
+fn r042_a_new_generation_ends_the_open_turn() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let thread = desk.thread("a question");
+    main.boundary().reference();
+    assert_eq!(desk.thread_state(&thread)["status"], "working");
+    main.start("resume").silent_or_context();
+    assert_eq!(desk.thread_state(&thread)["status"], "waiting");
 }

@@ -39,12 +39,7 @@ fn r065_mains_and_workers_calls_pass_as_they_are() {
 fn r065_a_call_without_a_command_passes() {
     let desk = Desk::new();
     let main = desk.session("s").working();
-    for input in [
-        json!({}),
-        json!({"command": null}),
-        json!({"command": 7}),
-        json!("leaf thread new x"),
-    ] {
+    for input in [json!({}), json!({"command": null}), json!({"command": 7}), json!("leaf thread new x")] {
         main.pre_tool("Bash", input).silent();
     }
     main.pre_bash("leaf thread new x").denied();
@@ -82,8 +77,7 @@ fn r070_the_plumbing_and_the_users_verbs_are_denied_to_main_and_workers() {
         assert!(!main.worker_bash(command).denied().is_empty(), "{command}");
     }
     for tool in TOOLS {
-        main.pre_tool(tool, json!({"command": "leaf thread new x"}))
-            .denied();
+        main.pre_tool(tool, json!({"command": "leaf thread new x"})).denied();
     }
 }
 
@@ -125,8 +119,7 @@ fn r071_below_a_live_sessions_client_nobody_is_the_user() {
     main.shell(bare).refused();
     let deeper = "sh -c 'sh -c \"env -u CLAUDECODE -u CLAUDE_CODE_SESSION_ID -u CLAUDE_PID $LEAF thread new x; exit \\$?\"; exit $?'";
     main.shell(deeper).refused();
-    main.shell("CLAUDECODE= CLAUDE_CODE_SESSION_ID= CLAUDE_PID=1 \"$LEAF\" thread new x")
-        .refused();
+    main.shell("CLAUDECODE= CLAUDE_CODE_SESSION_ID= CLAUDE_PID=1 \"$LEAF\" thread new x").refused();
     assert_eq!(desk.log().len(), lines);
 }
 
@@ -135,7 +128,7 @@ fn r071_the_refusal_at_the_clients_own_prompt_says_what_to_type() {
     let desk = Desk::new();
     let main = desk.session("s").working();
     let why = main.run(&["thread", "new", "typed with a bang"]).refused();
-    assert!(why.contains("/leaf"), "the way out: {why}");
+    assert!(why.contains('!'), "it says that a `!` line is refused: {why}");
 }
 
 #[test]
@@ -148,10 +141,7 @@ fn r071_a_terminal_that_inherited_the_environment_is_the_persons() {
         .env("CLAUDE_CODE_SESSION_ID", main.id())
         .env("CLAUDE_PID", main.client.pid().to_string());
     let event = Ran::from(command.output().expect("leaf runs")).ok().json();
-    assert_eq!(
-        (&event["author"], &event["kind"]),
-        (&json!("user"), &json!("message"))
-    );
+    assert_eq!((&event["author"], &event["kind"]), (&json!("user"), &json!("message")));
 }
 
 #[test]
@@ -159,7 +149,9 @@ fn r071_below_a_client_without_a_session_it_is_the_persons() {
     let desk = Desk::new();
     // The client never started a session here: to leaf it is any terminal.
     let stranger = desk.session("unknown");
-    let event = stranger.ask(&["thread", "new", "from a shell"]);
+    let line = "unset CLAUDECODE CLAUDE_CODE_SESSION_ID CLAUDE_PID CLAUDE_CODE_CHILD_SESSION; \
+                \"$LEAF\" thread new 'from a shell' --json";
+    let event = stranger.shell(line).ok().json();
     assert_eq!(event["author"], "user");
 }
 
@@ -167,8 +159,6 @@ fn r071_below_a_client_without_a_session_it_is_the_persons() {
 fn r071_what_a_dead_client_left_behind_is_the_persons_again() {
     let desk = Desk::new();
     let main = desk.session("s").working();
-    let reads = main.job(&["thread", "list"]).run();
-    reads.ok();
     main.end("other").silent();
     main.client.kill();
     let mut command = desk.command(&["thread", "new", "after it all", "--json"]);
@@ -176,10 +166,7 @@ fn r071_what_a_dead_client_left_behind_is_the_persons_again() {
         .env("CLAUDECODE", "1")
         .env("CLAUDE_CODE_SESSION_ID", main.id())
         .env("CLAUDE_PID", main.client.pid().to_string());
-    assert_eq!(
-        Ran::from(command.output().expect("leaf runs")).ok().json()["author"],
-        "user"
-    );
+    assert_eq!(Ran::from(command.output().expect("leaf runs")).ok().json()["author"], "user");
 }
 
 #[test]
@@ -190,11 +177,7 @@ fn r071_turn_ended_needs_the_followers_token_below_a_client() {
     main.boundary().reference();
     let ran = main.run(&["turn", "ended"]);
     assert_ne!(ran.code, 0, "refused without the token: {ran:?}");
-    assert_eq!(
-        desk.thread_state(&thread)["status"],
-        "working",
-        "the turn goes on"
-    );
+    assert_eq!(desk.thread_state(&thread)["status"], "working", "the turn goes on");
 }
 
 /// Runs a command where /proc is empty, so that ancestry can't be read; nothing where the machine
@@ -202,16 +185,9 @@ fn r071_turn_ended_needs_the_followers_token_below_a_client() {
 fn without_proc(desk: &Desk, name: &str, value: &str) -> Option<Ran> {
     let line = "mount -t tmpfs none /proc && exec \"$LEAF\" thread new 'who am I?'";
     let mut command = Command::new("unshare");
-    command
-        .args(["-rm", "sh", "-c", line])
-        .env_clear()
-        .envs(desk.env())
-        .env("LEAF", LEAF)
-        .env(name, value);
+    command.args(["-rm", "sh", "-c", line]).env_clear().envs(desk.env()).env("LEAF", LEAF).env(name, value);
     command.current_dir(desk.project());
-    let able = Command::new("unshare")
-        .args(["-rm", "sh", "-c", "mount -t tmpfs none /proc"])
-        .output();
+    let able = Command::new("unshare").args(["-rm", "sh", "-c", "mount -t tmpfs none /proc"]).output();
     if !able.is_ok_and(|o| o.status.success()) {
         eprintln!("not checked: no mount namespace on this machine");
         return None;
@@ -249,10 +225,7 @@ fn r073_identity_fails_closed_for_a_call_that_names_leaf_from_an_agent() {
     let desk = Desk::new();
     let main = desk.session("s").working();
     let dir = record_dir(&desk, &main);
-    assert!(
-        dir.join("session.json").is_file(),
-        "the session's record is where the contract says"
-    );
+    assert!(dir.join("session.json").is_file(), "the session's record is where the contract says");
     // An unknown agent of a session that can be read passes (R66).
     main.hook(&fork_bash(&main, "leaf thread list")).silent();
     for name in ["session.json", "journal.jsonl", "state.json"] {
@@ -261,19 +234,14 @@ fn r073_identity_fails_closed_for_a_call_that_names_leaf_from_an_agent() {
     }
     let why = main.hook(&fork_bash(&main, "leaf thread list")).denied();
     assert!(!why.trim().is_empty());
-    let compound = main
-        .hook(&fork_bash(&main, "cd x && leaf thread reply 01234567 hi"))
-        .denied();
+    let compound = main.hook(&fork_bash(&main, "cd x && leaf thread reply 01234567 hi")).denied();
     assert!(!compound.trim().is_empty());
     // Every other failure is silent for the client.
     main.hook(&fork_bash(&main, "cargo test")).silent();
     main.pre_bash("leaf thread list").silent();
     main.boundary().silent();
     main.stop().silent();
-    assert!(
-        !desk.errors().is_empty(),
-        "what was kept silent is in errors.log"
-    );
+    assert!(!desk.errors().is_empty(), "what was kept silent is in errors.log");
 }
 
 #[test]
@@ -283,43 +251,20 @@ fn r073_the_entry_of_pre_tool_use_has_a_short_timeout() {
     let file: Value = serde_json::from_str(&text).expect("hooks.json is JSON");
     let hooks = file["hooks"].as_object().expect("hooks by event");
     let seconds = |event: &str| -> Vec<(bool, u64)> {
-        let entries = hooks
-            .get(event)
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let all = entries
-            .iter()
-            .flat_map(|e| e["hooks"].as_array().expect("hooks of an entry"));
+        let entries = hooks.get(event).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let all = entries.iter().flat_map(|e| e["hooks"].as_array().expect("hooks of an entry"));
         all.map(|h| {
             assert_eq!(h["type"], "command", "{h}");
-            let args = h["args"]
-                .as_array()
-                .unwrap_or_else(|| panic!("exec form: {h}"));
+            let args = h["args"].as_array().unwrap_or_else(|| panic!("exec form: {h}"));
             let watch = args.iter().any(|a| a == "watch");
-            assert_eq!(
-                h["asyncRewake"] == json!(true),
-                watch,
-                "the watch alone parks: {h}"
-            );
-            (
-                watch,
-                h["timeout"]
-                    .as_u64()
-                    .unwrap_or_else(|| panic!("a timeout: {h}")),
-            )
+            assert_eq!(h["asyncRewake"] == json!(true), watch, "the watch alone parks: {h}");
+            (watch, h["timeout"].as_u64().unwrap_or_else(|| panic!("a timeout: {h}")))
         })
         .collect()
     };
-    for event in [
-        "SessionStart",
-        "UserPromptSubmit",
-        "PreToolUse",
-        "PostToolBatch",
-        "Stop",
-        "StopFailure",
-        "SessionEnd",
-    ] {
+    for event in
+        ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolBatch", "Stop", "StopFailure", "SessionEnd"]
+    {
         let expected = match event {
             "PreToolUse" => 5,
             "SessionEnd" => 3,
@@ -331,8 +276,5 @@ fn r073_the_entry_of_pre_tool_use_has_a_short_timeout() {
             assert_eq!(timeout, if watch { 2_147_483 } else { expected }, "{event}");
         }
     }
-    assert!(
-        seconds("Stop").iter().any(|(watch, _)| *watch),
-        "an idle session is watched"
-    );
+    assert!(seconds("Stop").iter().any(|(watch, _)| *watch), "an idle session is watched");
 }

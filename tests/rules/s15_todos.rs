@@ -7,14 +7,8 @@ use serde_json::{Value, json};
 
 fn open_titles(desk: &Desk) -> Vec<String> {
     let state = desk.state();
-    let todos = state["todos"]
-        .as_array()
-        .expect("todos is an array")
-        .clone();
-    todos
-        .iter()
-        .map(|t| t["title"].as_str().expect("a title").to_owned())
-        .collect()
+    let todos = state["todos"].as_array().expect("todos is an array").clone();
+    todos.iter().map(|t| t["title"].as_str().expect("a title").to_owned()).collect()
 }
 
 /// A message that waits with an open to-do, as the sort leaves it: a reply's to-do stands before the
@@ -22,8 +16,7 @@ fn open_titles(desk: &Desk) -> Vec<String> {
 fn waiting_with_a_todo<'d>(desk: &'d Desk, text: &str) -> (Session<'d>, String, String) {
     let main = desk.session("s").working();
     let thread = desk.thread(text);
-    main.run(&["thread", "reply", &thread, "cut off", "--todo", "see to it"])
-        .ok();
+    main.run(&["thread", "reply", &thread, "cut off", "--todo", "see to it"]).ok();
     let log = fs::read_to_string(desk.log_path()).expect("the log");
     let mut lines: Vec<&str> = log.lines().collect();
     let last: Value = serde_json::from_str(lines.pop().expect("a line")).expect("JSON");
@@ -41,46 +34,20 @@ fn r094_main_and_the_user_open_todos() {
     let main = desk.session("s").working();
     let thread = desk.thread("three things, please");
     let reference = main.boundary().reference();
-    main.ask(&[
-        "thread",
-        "reply",
-        &reference,
-        "noted",
-        "--todo",
-        "by a reply",
-    ]);
+    main.ask(&["thread", "reply", &reference, "noted", "--todo", "by a reply"]);
     main.ask(&["task", "open", &thread, "by main"]);
     desk.ask(&["task", "open", &thread, "by the user"]);
     let mut titles = open_titles(&desk);
     titles.sort();
     assert_eq!(titles, ["by a reply", "by main", "by the user"]);
     let events = desk.events("todo");
-    let of = |title: &str| {
-        events
-            .iter()
-            .find(|e| e["title"] == title)
-            .expect("an event")
-            .clone()
-    };
-    assert_eq!(
-        (&of("by a reply")["author"], &of("by a reply")["source"]),
-        (&json!("agent"), &json!(thread))
-    );
+    let of = |title: &str| events.iter().find(|e| e["title"] == title).expect("an event").clone();
+    assert_eq!((&of("by a reply")["author"], &of("by a reply")["source"]), (&json!("agent"), &json!(thread)));
     assert_eq!(of("by main")["author"], "agent");
     assert_eq!(of("by the user")["author"], "user");
-    assert!(
-        of("by main")["source"].is_null() && of("by the user")["source"].is_null(),
-        "task open's has no source"
-    );
-    assert_eq!(
-        desk.thread_state(&thread)["status"],
-        "todo",
-        "nothing waits, a to-do is open"
-    );
-    assert_eq!(
-        desk.thread_state(&thread)["todos"].as_array().map(Vec::len),
-        Some(3)
-    );
+    assert!(of("by main")["source"].is_null() && of("by the user")["source"].is_null(), "task open's has no source");
+    assert_eq!(desk.thread_state(&thread)["status"], "todo", "nothing waits, a to-do is open");
+    assert_eq!(desk.thread_state(&thread)["todos"].as_array().map(Vec::len), Some(3));
 }
 
 #[test]
@@ -90,11 +57,7 @@ fn r094_a_replys_todo_stands_before_the_reply() {
     desk.thread("please");
     let reference = main.boundary().reference();
     main.ask(&["thread", "reply", &reference, "later", "--todo", "do it"]);
-    let kinds: Vec<String> = desk
-        .log()
-        .iter()
-        .map(|e| e["kind"].as_str().expect("a kind").to_owned())
-        .collect();
+    let kinds: Vec<String> = desk.log().iter().map(|e| e["kind"].as_str().expect("a kind").to_owned()).collect();
     assert_eq!(kinds, ["message", "pickup", "todo", "reply"]);
 }
 
@@ -103,19 +66,9 @@ fn r094_one_open_todo_a_message() {
     let desk = Desk::new();
     let (main, thread, _) = waiting_with_a_todo(&desk, "big");
     // Whether it is refused or the open one serves, there is one.
-    main.run(&[
-        "thread",
-        "reply",
-        &thread,
-        "noted",
-        "--todo",
-        "a second one",
-    ]);
+    main.run(&["thread", "reply", &thread, "noted", "--todo", "a second one"]);
     let open: Vec<Value> = desk.state()["todos"].as_array().expect("todos").clone();
-    let of_message: Vec<&Value> = open
-        .iter()
-        .filter(|t| t["source"] == json!(thread))
-        .collect();
+    let of_message: Vec<&Value> = open.iter().filter(|t| t["source"] == json!(thread)).collect();
     assert_eq!(of_message.len(), 1, "{of_message:?}");
 }
 
@@ -131,12 +84,7 @@ fn r095_an_open_todo_that_nobody_started_continues_a_stop_once_a_turn() {
     assert!(told.contains("tidy the fixtures"), "{told}");
     assert_eq!(main.stop_active().context(), None, "once a turn");
     main.prompt("next").silent_or_context();
-    assert!(
-        main.stop()
-            .context()
-            .is_some_and(|c| c.contains("tidy the fixtures")),
-        "once a turn, each turn"
-    );
+    assert!(main.stop().context().is_some_and(|c| c.contains("tidy the fixtures")), "once a turn, each turn");
     assert_eq!(main.stop_active().context(), None);
 }
 
@@ -163,10 +111,7 @@ fn r095_an_ended_todo_holds_no_stop() {
     main.ask(&["task", "end", &todo, "done", "tidied"]);
     assert_eq!(main.stop().context(), None);
     let end = &desk.events("todo_end")[0];
-    assert_eq!(
-        (&end["outcome"], &end["detail"]),
-        (&json!("done"), &json!("tidied"))
-    );
+    assert_eq!((&end["outcome"], &end["detail"]), (&json!("done"), &json!("tidied")));
 }
 
 #[test]
@@ -220,11 +165,7 @@ fn r097_failed_and_dropped_make_it_input_again() {
         desk.ask(&["task", "end", &todo, outcome, "no time"]);
         assert_eq!(open_titles(&desk), Vec::<String>::new());
         let hook = main.boundary();
-        assert!(
-            hook.says().contains("a big piece of work"),
-            "{outcome}: {}",
-            hook.says()
-        );
+        assert!(hook.says().contains("a big piece of work"), "{outcome}: {}", hook.says());
         assert!(hook.reference().ends_with(&format!(":{thread}")));
     }
 }
@@ -236,12 +177,7 @@ fn r097_withdrawing_the_message_drops_its_todo() {
     desk.person(&["thread", "withdraw", &thread]).ok();
     assert_eq!(open_titles(&desk), Vec::<String>::new());
     let state = desk.thread_state(&thread);
-    let entry = state["todos"]
-        .as_array()
-        .expect("todos")
-        .iter()
-        .find(|t| t["id"] == json!(todo))
-        .cloned();
+    let entry = state["todos"].as_array().expect("todos").iter().find(|t| t["id"] == json!(todo)).cloned();
     assert_eq!(entry.expect("the to-do")["state"], "dropped");
     assert_eq!(main.stop().context(), None);
 }
@@ -266,14 +202,7 @@ fn r098_a_todo_outlives_a_reply_a_resolve_and_the_session() {
     let main = desk.session("s").working();
     let thread = desk.thread("please");
     let reference = main.boundary().reference();
-    main.ask(&[
-        "thread",
-        "reply",
-        &reference,
-        "noted",
-        "--todo",
-        "tidy the fixtures",
-    ]);
+    main.ask(&["thread", "reply", &reference, "noted", "--todo", "tidy the fixtures"]);
     desk.say(&thread, "thanks");
     let reference = main.boundary().reference();
     main.reply(&reference, "welcome");
@@ -285,12 +214,7 @@ fn r098_a_todo_outlives_a_reply_a_resolve_and_the_session() {
     assert_eq!(open_titles(&desk), ["tidy the fixtures"]);
     let next = desk.session("t").working();
     next.run(&["page", "claim", &desk.page_slug()]).ok();
-    assert!(
-        next.run(&["task", "list"])
-            .ok()
-            .out()
-            .contains("tidy the fixtures")
-    );
+    assert!(next.run(&["task", "list"]).ok().out().contains("tidy the fixtures"));
 }
 
 #[test]

@@ -12,11 +12,8 @@ fn r100_a_boundary_a_prompt_and_a_stop_deliver_all_in_one() {
     let desk = Desk::new();
     let main = desk.session("s").working();
     type Deliver = fn(&crate::support::desk::Session<'_>) -> crate::support::desk::HookRan;
-    let ways: [(&str, Deliver); 3] = [
-        ("boundary", |main| main.boundary()),
-        ("stop", |main| main.stop()),
-        ("prompt", |main| main.prompt("go on")),
-    ];
+    let ways: [(&str, Deliver); 3] =
+        [("boundary", |main| main.boundary()), ("stop", |main| main.stop()), ("prompt", |main| main.prompt("go on"))];
     let mut deliveries = Vec::new();
     for (name, deliver) in ways {
         let first = desk.thread(&format!("{name} first"));
@@ -29,10 +26,7 @@ fn r100_a_boundary_a_prompt_and_a_stop_deliver_all_in_one() {
         }
         let refs = references(&told);
         assert_eq!(refs.len(), 2, "a reference for each thread: {told}");
-        assert!(
-            refs.iter().any(|r| r.ends_with(&first)) && refs.iter().any(|r| r.ends_with(&more)),
-            "{told}"
-        );
+        assert!(refs.iter().any(|r| r.ends_with(&first)) && refs.iter().any(|r| r.ends_with(&more)), "{told}");
         let ids: Vec<&str> = refs.iter().map(|r| &r[..8]).collect();
         assert_eq!(ids[0], ids[1], "one delivery");
         deliveries.push(ids[0].to_owned());
@@ -60,19 +54,14 @@ fn r100_only_what_main_has_not_got() {
     main.boundary().silent();
     desk.say(&thread, "the second");
     let told = main.boundary().says();
-    assert!(
-        told.contains("the second") && !told.contains("the first"),
-        "{told}"
-    );
+    assert!(told.contains("the second") && !told.contains("the first"), "{told}");
 }
 
 #[test]
 fn r100_several_lines_become_a_digest() {
     let desk = Desk::new();
     let main = desk.session("s").working();
-    let threads: Vec<String> = (0..3)
-        .map(|n| desk.thread(&format!("question {n}")))
-        .collect();
+    let threads: Vec<String> = (0..3).map(|n| desk.thread(&format!("question {n}"))).collect();
     main.boundary().says();
     for thread in &threads {
         desk.person(&["thread", "withdraw", thread]).ok();
@@ -93,19 +82,9 @@ fn r101_the_pickup_is_on_disk_and_an_inline_delivery_is_its_pickup() {
     let refs = references(&main.boundary().says());
     let pickups = desk.events("pickup");
     let delivery = &refs[0][..8];
-    assert!(
-        pickups.iter().all(|p| p["delivery"] == json!(delivery)),
-        "{pickups:?}"
-    );
-    assert_eq!(
-        pickups[0]["id"],
-        json!(delivery),
-        "an inline delivery's id is that of its first pickup"
-    );
-    let mut picked: Vec<&Value> = pickups
-        .iter()
-        .flat_map(|p| p["messages"].as_array().expect("messages"))
-        .collect();
+    assert!(pickups.iter().all(|p| p["delivery"] == json!(delivery)), "{pickups:?}");
+    assert_eq!(pickups[0]["id"], json!(delivery), "an inline delivery's id is that of its first pickup");
+    let mut picked: Vec<&Value> = pickups.iter().flat_map(|p| p["messages"].as_array().expect("messages")).collect();
     picked.sort_by_key(|m| m.as_str().map(str::to_owned));
     let mut expected = [json!(first), json!(second)];
     expected.sort_by_key(|m| m.as_str().map(str::to_owned));
@@ -114,30 +93,16 @@ fn r101_the_pickup_is_on_disk_and_an_inline_delivery_is_its_pickup() {
 
 #[test]
 fn r101_what_was_not_shown_is_repeated_once_by_its_reference() {
-    for closed in [
-        "\"$LEAF\" hook >/dev/full",
-        "{ sleep 0.2; \"$LEAF\" hook; } | :",
-    ] {
+    for closed in ["\"$LEAF\" hook >/dev/full", "{ sleep 0.2; \"$LEAF\" hook; } | :"] {
         let desk = Desk::new();
         let main = desk.session("s").working();
         let thread = desk.thread("did you see it?");
         main.shell_with_payload(closed, &main.payload("PostToolBatch.main"));
         let pickups = desk.events("pickup");
-        assert_eq!(
-            pickups.len(),
-            1,
-            "the pickup is on disk before the output: {closed}"
-        );
-        let reference = format!(
-            "{}:{thread}",
-            pickups[0]["delivery"].as_str().expect("a delivery")
-        );
+        assert_eq!(pickups.len(), 1, "the pickup is on disk before the output: {closed}");
+        let reference = format!("{}:{thread}", pickups[0]["delivery"].as_str().expect("a delivery"));
         let told = main.boundary().says();
-        assert_eq!(
-            references(&told),
-            vec![reference.clone()],
-            "{closed}: {told}"
-        );
+        assert_eq!(references(&told), vec![reference.clone()], "{closed}: {told}");
         assert_eq!(desk.events("pickup").len(), 1, "no second pickup: {closed}");
         main.boundary().silent();
         main.reply(&reference, "now I do");
@@ -159,10 +124,7 @@ fn r101_a_killed_hooks_delivery_is_repeated_not_lost() {
         let ran = hook.wait(Duration::from_secs(10)).expect("it ends");
         let next = main.boundary().context().unwrap_or_default();
         let told = ran.out() + &next;
-        assert!(
-            told.contains(&format!(":{thread}")),
-            "killed after {millis} ms: {ran:?}\n{next}"
-        );
+        assert!(told.contains(&format!(":{thread}")), "killed after {millis} ms: {ran:?}\n{next}");
         assert_eq!(desk.events("pickup").len(), 1, "one pickup");
         main.boundary().silent();
     }
@@ -172,18 +134,14 @@ fn r101_a_killed_hooks_delivery_is_repeated_not_lost() {
 fn r101_a_pointer_is_said_once_a_turn() {
     let desk = Desk::new();
     let main = desk.session("s").working();
-    desk.person_with_input(&["thread", "new"], long_text(30_000, "long").as_bytes())
-        .ok();
+    desk.person_with_input(&["thread", "new"], long_text(30_000, "long").as_bytes()).ok();
     let told = main.boundary().says();
     let delivery = pointers(&desk)[0].clone();
     assert!(told.contains(&delivery));
     main.boundary().silent();
     main.boundary().silent();
     let told = main.prompt("a new turn").says();
-    assert!(
-        pointers(&desk).iter().any(|d| told.contains(d.as_str())),
-        "said again: {told}"
-    );
+    assert!(pointers(&desk).iter().any(|d| told.contains(d.as_str())), "said again: {told}");
     main.boundary().silent();
 }
 
@@ -199,10 +157,7 @@ fn r102_every_message_is_picked_up_by_name() {
     main.boundary().says();
     let pickups = desk.events("pickup");
     for (thread, expected) in [(&a, json!([a, last])), (&b, json!([b]))] {
-        let of: Vec<&Value> = pickups
-            .iter()
-            .filter(|p| p["thread"] == json!(thread))
-            .collect();
+        let of: Vec<&Value> = pickups.iter().filter(|p| p["thread"] == json!(thread)).collect();
         assert_eq!(of.len(), 1, "{pickups:?}");
         assert_eq!(of[0]["messages"], expected);
     }
@@ -214,23 +169,12 @@ fn r102_a_hook_that_gives_up_has_changed_nothing() {
     let main = desk.session("s").working();
     desk.thread("patience");
     let before = desk.files(&["errors.log", "view.json", "state.json"]);
-    let lock = File::options()
-        .read(true)
-        .write(true)
-        .open(desk.log_path())
-        .expect("the log");
+    let lock = File::options().read(true).write(true).open(desk.log_path()).expect("the log");
     lock.lock().expect("the page's lock");
     let started = Instant::now();
     main.boundary().silent();
-    assert!(
-        started.elapsed() < Duration::from_secs(4),
-        "it waits at most 2 s: {:?}",
-        started.elapsed()
-    );
-    assert_eq!(
-        desk.files(&["errors.log", "view.json", "state.json"]),
-        before
-    );
+    assert!(started.elapsed() < Duration::from_secs(4), "it waits at most 2 s: {:?}", started.elapsed());
+    assert_eq!(desk.files(&["errors.log", "view.json", "state.json"]), before);
     lock.unlock().expect("the page's lock");
     assert!(main.boundary().says().contains("patience"));
 }
@@ -239,8 +183,7 @@ fn r102_a_hook_that_gives_up_has_changed_nothing() {
 fn r103_a_receipt_is_refused_where_another_session_holds_the_page() {
     let desk = Desk::new();
     let main = desk.session("s").working();
-    desk.person_with_input(&["thread", "new"], long_text(30_000, "long").as_bytes())
-        .ok();
+    desk.person_with_input(&["thread", "new"], long_text(30_000, "long").as_bytes()).ok();
     main.boundary().says();
     let delivery = pointers(&desk)[0].clone();
     let other = desk.session("t").working();
@@ -255,12 +198,8 @@ fn r103_a_receipt_is_refused_where_its_messages_are_gone() {
     let desk = Desk::new();
     let main = desk.session("s").working();
     let text = long_text(30_000, "long");
-    let thread = crate::support::desk::id(
-        &desk
-            .person_with_input(&["thread", "new", "--json"], text.as_bytes())
-            .ok()
-            .json(),
-    );
+    let thread =
+        crate::support::desk::id(&desk.person_with_input(&["thread", "new", "--json"], text.as_bytes()).ok().json());
     main.boundary().says();
     let delivery = pointers(&desk)[0].clone();
     desk.person(&["thread", "withdraw", &thread]).ok();
@@ -275,16 +214,8 @@ fn r104_stop_continues_once_for_new_input() {
     desk.thread("before you go");
     let hook = main.stop();
     assert!(hook.says().contains("before you go"));
-    assert_eq!(
-        hook.answer.as_ref().expect("an answer").get("decision"),
-        None,
-        "it adds context rather than blocks"
-    );
-    assert_eq!(
-        main.stop_active().context(),
-        None,
-        "once for each, and no old debt while active"
-    );
+    assert_eq!(hook.answer.as_ref().expect("an answer").get("decision"), None, "it adds context rather than blocks");
+    assert_eq!(main.stop_active().context(), None, "once for each, and no old debt while active");
     desk.thread("and another");
     main.prompt("next").says();
 }
@@ -310,6 +241,18 @@ fn r104_old_debt_holds_only_a_first_stop() {
     let told = main.stop().says();
     assert_eq!(references(&told), vec![reference], "{told}");
     main.stop_active().silent();
+}
+
+#[test]
+fn r104_a_first_stop_tells_old_debt_beside_new_input() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    desk.thread("got, not answered");
+    let old = main.boundary().reference();
+    let new = desk.thread("not got yet");
+    let refs = references(&main.stop().says());
+    assert!(refs.iter().any(|r| r.ends_with(&new)), "{refs:?}");
+    assert!(refs.contains(&old), "the next Stop is an active one: {refs:?}");
 }
 
 #[test]
@@ -341,11 +284,7 @@ fn r104_what_an_ended_turn_left_is_said_once_at_the_next_prompt() {
     main.stop().says();
     main.stop_active().silent();
     let told = main.prompt("next").says();
-    assert_eq!(
-        references(&told),
-        vec![reference.clone()],
-        "by its reference: {told}"
-    );
+    assert_eq!(references(&told), vec![reference.clone()], "by its reference: {told}");
     main.boundary().silent();
     main.reply(&reference, "at last");
     main.stop().silent();
@@ -358,26 +297,12 @@ fn r104_one_short_of_the_clients_cap_it_lets_the_turn_end() {
     let main = desk.session("s").working();
     for n in 0..7 {
         desk.thread(&format!("input {n}"));
-        let hook = if n == 0 {
-            main.stop()
-        } else {
-            main.stop_active()
-        };
-        assert!(
-            hook.says().contains(&format!("input {n}")),
-            "continuation {n}"
-        );
+        let hook = if n == 0 { main.stop() } else { main.stop_active() };
+        assert!(hook.says().contains(&format!("input {n}")), "continuation {n}");
     }
     desk.thread("one too many");
-    assert_eq!(
-        main.stop_active().context(),
-        None,
-        "the eighth would be the client's last"
-    );
-    assert!(
-        main.prompt("next").says().contains("one too many"),
-        "nothing is lost"
-    );
+    assert_eq!(main.stop_active().context(), None, "the eighth would be the client's last");
+    assert!(main.prompt("next").says().contains("one too many"), "nothing is lost");
 }
 
 #[test]
@@ -386,15 +311,8 @@ fn r104_a_tool_boundary_starts_the_count_anew() {
     let main = desk.session("s").working();
     for n in 0..20 {
         desk.thread(&format!("input {n}"));
-        let hook = if n == 0 {
-            main.stop()
-        } else {
-            main.stop_active()
-        };
-        assert!(
-            hook.says().contains(&format!("input {n}")),
-            "continuation {n}"
-        );
+        let hook = if n == 0 { main.stop() } else { main.stop_active() };
+        assert!(hook.says().contains(&format!("input {n}")), "continuation {n}");
         main.boundary().silent_or_context();
     }
 }
@@ -407,11 +325,7 @@ fn r104_the_cap_is_the_clients_own() {
     let main = main.working();
     for n in 0..2 {
         desk.thread(&format!("input {n}"));
-        let hook = if n == 0 {
-            main.stop()
-        } else {
-            main.stop_active()
-        };
+        let hook = if n == 0 { main.stop() } else { main.stop_active() };
         hook.says();
     }
     desk.thread("one too many");
@@ -438,19 +352,12 @@ fn r105_an_idle_session_is_woken_and_the_wake_picks_nothing_up() {
     let thread = desk.thread("are you asleep?");
     let told = watch.woke();
     assert!(!told.trim().is_empty());
-    assert_eq!(
-        desk.events("pickup"),
-        Vec::<Value>::new(),
-        "waking writes no pickup"
-    );
+    assert_eq!(desk.events("pickup"), Vec::<Value>::new(), "waking writes no pickup");
     assert_eq!(desk.thread_state(&thread)["status"], "waiting");
     let mut payload = main.payload("UserPromptSubmit.main.task-notification.rewake");
     payload["prompt_id"] = json!("b0000000-0000-4000-8000-000000000001");
     let delivered = main.hook(&payload).says();
-    assert!(
-        delivered.contains("are you asleep?"),
-        "the prompt that it causes delivers: {delivered}"
-    );
+    assert!(delivered.contains("are you asleep?"), "the prompt that it causes delivers: {delivered}");
 }
 
 #[test]
@@ -593,10 +500,7 @@ fn r106_in_an_unattended_session_the_watch_exits_at_once() {
     desk.ask(&["thread", "new", "waiting", "--session", main.id()]);
     main.stop().says();
     main.stop_active().silent();
-    let ran = main
-        .watch()
-        .wait(Duration::from_secs(5))
-        .expect("it exits at once");
+    let ran = main.watch().wait(Duration::from_secs(5)).expect("it exits at once");
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
@@ -620,10 +524,11 @@ fn r107_a_session_without_a_page_reads_none() {
     let holder = desk.session("s").working();
     desk.thread("of another session");
     let other = desk.session("t");
+    // SessionStart looks for a page (R110); what a prompt or a tool call costs is without one.
+    other.start("startup").silent_or_context();
     let watch = inotify::init(inotify::CreateFlags::NONBLOCK).expect("inotify");
     let seen = inotify::WatchFlags::OPEN | inotify::WatchFlags::ACCESS;
     inotify::add_watch(&watch, desk.page(), seen).expect("a watched page");
-    other.start("startup").silent_or_context();
     other.prompt("hello").silent_or_context();
     other.pre_bash("ls").silent();
     other.boundary().silent();
@@ -632,11 +537,7 @@ fn r107_a_session_without_a_page_reads_none() {
     let mut reader = inotify::Reader::new(&watch, &mut buffer);
     let mut opened = Vec::new();
     while let Ok(event) = reader.next() {
-        opened.push(
-            event
-                .file_name()
-                .map_or_else(String::new, |n| n.to_string_lossy().into_owned()),
-        );
+        opened.push(event.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned()));
     }
     assert_eq!(opened, Vec::<String>::new(), "no read of pages");
     assert!(holder.boundary().says().contains("of another session"));
@@ -648,24 +549,15 @@ fn r108_a_command_waits_ten_seconds_for_a_lock_and_says_so() {
     let main = desk.session("s").working();
     let thread = desk.thread("locked");
     let lines = desk.log().len();
-    let lock = File::options()
-        .read(true)
-        .write(true)
-        .open(desk.log_path())
-        .expect("the log");
+    let lock = File::options().read(true).write(true).open(desk.log_path()).expect("the log");
     lock.lock().expect("the page's lock");
     let started = Instant::now();
     let say = main.job(&["thread", "line", &thread, "can't"]).start();
     let ran: Ran = desk.person(&["thread", "say", &thread, "too late"]);
     let waited = started.elapsed();
     ran.refused();
-    assert!(
-        waited > Duration::from_secs(8) && waited < Duration::from_secs(14),
-        "{waited:?}"
-    );
-    say.wait(Duration::from_secs(10))
-        .expect("it ends")
-        .refused();
+    assert!(waited > Duration::from_secs(8) && waited < Duration::from_secs(14), "{waited:?}");
+    say.wait(Duration::from_secs(10)).expect("it ends").refused();
     drop(lock);
     assert_eq!(desk.log().len(), lines);
     desk.say(&thread, "in time");
@@ -675,16 +567,9 @@ fn r108_a_command_waits_ten_seconds_for_a_lock_and_says_so() {
 fn r108_a_command_gets_a_lock_that_is_freed_in_time() {
     let desk = Desk::new();
     let thread = desk.thread("locked");
-    let lock = File::options()
-        .read(true)
-        .write(true)
-        .open(desk.log_path())
-        .expect("the log");
+    let lock = File::options().read(true).write(true).open(desk.log_path()).expect("the log");
     lock.lock().expect("the page's lock");
-    let child = desk
-        .command(&["thread", "say", &thread, "patient"])
-        .spawn()
-        .expect("leaf runs");
+    let child = desk.command(&["thread", "say", &thread, "patient"]).spawn().expect("leaf runs");
     std::thread::sleep(Duration::from_millis(1_500));
     drop(lock);
     Ran::from(child.wait_with_output().expect("it ends")).ok();
@@ -701,13 +586,68 @@ fn r108_a_hooks_own_failure_is_silent_with_one_line_in_errors_log() {
     std::fs::create_dir(&log).expect("a directory where the log was");
     let before = desk.errors().len();
     main.boundary().silent();
-    assert_eq!(
-        desk.errors().len(),
-        before + 1,
-        "one line: {:?}",
-        desk.errors()
-    );
+    assert_eq!(desk.errors().len(), before + 1, "one line: {:?}", desk.errors());
     std::fs::remove_dir(&log).expect("the directory away");
     std::fs::rename(desk.path("log.aside"), &log).expect("the log back");
     assert!(main.boundary().says().contains("can't be read"));
+}
+
+#[test]
+fn r108_a_hook_waits_for_the_sessions_lock_no_longer_than_for_a_pages() {
+    use sha2::{Digest, Sha256};
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    desk.thread("patience");
+    let key: String = Sha256::digest(main.id().as_bytes()).iter().take(16).map(|b| format!("{b:02x}")).collect();
+    let path = desk.state_dir().join("sessions").join(key).join("lock");
+    let lock = File::options().read(true).write(true).open(path).expect("sessions/<key>/lock");
+    lock.lock().expect("the session's lock");
+    let started = Instant::now();
+    main.boundary().silent();
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+    assert_eq!(desk.events("pickup"), Vec::<Value>::new(), "a hook that gives up has changed nothing");
+    drop(lock);
+    assert!(main.boundary().says().contains("patience"));
+}
+
+#[test]
+fn r101_hooks_at_the_same_moment_pick_up_once() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    for round in 0..4 {
+        let thread = desk.thread(&format!("question {round}"));
+        let payload = main.payload("PostToolBatch.main").to_string();
+        let hooks: Vec<_> = (0..6).map(|_| main.job(&["hook"]).input(payload.as_bytes()).start()).collect();
+        let told: Vec<String> =
+            hooks.iter().map(|h| h.wait(Duration::from_secs(10)).expect("it ends").ok().out()).collect();
+        assert!(told.iter().any(|t| t.contains(&format!("question {round}"))), "{told:?}");
+        assert_eq!(desk.events("pickup").len(), round + 1, "one pickup");
+        main.reply(&thread, "one answer");
+    }
+}
+
+#[test]
+fn r105_a_message_at_the_moment_of_a_stop_is_delivered_or_wakes() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let (mut delivered, mut woken) = (0, 0);
+    for round in 0..12_u64 {
+        // The client starts a Stop's hook and its watch together.
+        let payload = main.payload("Stop.main.tui").to_string();
+        let watch = main.watch();
+        let stop = main.job(&["hook"]).input(payload.as_bytes()).start();
+        std::thread::sleep(Duration::from_micros(700 * round));
+        let thread = desk.thread(&format!("question {round}"));
+        let told = stop.wait(Duration::from_secs(10)).expect("it ends").ok().out();
+        if told.contains(&format!("question {round}")) {
+            delivered += 1;
+        } else {
+            woken += 1;
+            watch.woke();
+            main.prompt("woken").says();
+        }
+        main.reply(&thread, "here");
+        main.prompt("go on").silent_or_context();
+    }
+    assert_eq!(delivered + woken, 12);
 }

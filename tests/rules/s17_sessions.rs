@@ -15,33 +15,29 @@ fn r109_after_clear_the_page_goes_with_the_client() {
     let told = next.start("clear").context().unwrap_or_default();
     assert_eq!(desk.state()["session"], json!(next.id()));
     let told = told + &next.prompt("go on").context().unwrap_or_default();
-    assert!(
-        told.contains("not picked up"),
-        "what is unread comes along: {told}"
-    );
+    assert!(told.contains("not picked up"), "what is unread comes along: {told}");
     assert_eq!(desk.pages().len(), 1);
     desk.thread("a new one");
     assert!(next.boundary().says().contains("a new one"));
-    assert_eq!(
-        desk.state()["owed"].as_array().map(Vec::len),
-        Some(3),
-        "what is owed comes along"
-    );
+    assert_eq!(desk.state()["owed"].as_array().map(Vec::len), Some(3), "what is owed comes along");
 }
 
 #[test]
 fn r109_unread_lines_come_along() {
     let desk = Desk::new();
     let main = desk.session("s").working();
-    let thread = desk.thread("taken back");
-    main.boundary().reference();
-    desk.person(&["thread", "withdraw", &thread]).ok();
+    desk.thread("whose?");
+    let slug = desk.page_slug();
+    let other = desk.session("t").working();
+    other.run(&["page", "claim", &slug]).ok();
+    // The one that lost its page has a line about it, unread; then it is cleared.
     main.end("clear").silent();
-    let next = desk.session_of(&main.client, "t");
+    let next = desk.session_of(&main.client, "u");
     let mut told = next.start("clear").context().unwrap_or_default();
     told += &next.prompt("go on").context().unwrap_or_default();
     told += &next.boundary().context().unwrap_or_default();
-    assert!(told.contains(&thread), "{told}");
+    assert!(told.contains(&slug), "the line comes along: {told}");
+    next.boundary().silent();
 }
 
 #[test]
@@ -65,7 +61,8 @@ fn r109_another_clients_session_takes_nothing_of_a_live_one() {
     other.start("startup").silent_or_context();
     other.prompt("hello").silent_or_context();
     other.boundary().silent();
-    assert_eq!(desk.state()["session"], json!(main.id()));
+    let slug = desk.page_slug();
+    assert_eq!(desk.ask(&["page", "state", "--page", &slug])["session"], json!(main.id()));
     assert!(main.boundary().says().contains("mine"));
 }
 
@@ -77,13 +74,13 @@ fn r110_the_first_need_takes_the_projects_newest_free_page_and_says_so() {
     first.end("other").silent();
     first.client.kill();
     let slug = desk.page_slug();
-    let second = desk.session("t").working();
+    let second = desk.session("t");
+    let mut said = second.start("startup").context().unwrap_or_default();
+    said += &second.prompt("go on").context().unwrap_or_default();
     let event = desk.ask(&["thread", "new", "of the second"]);
+    said += &notes(&event).concat();
     assert_eq!(desk.pages().len(), 1, "no second page");
-    assert!(
-        notes(&event).concat().contains(&slug),
-        "it says so: {event}"
-    );
+    assert!(said.contains(&slug), "whoever takes it says so: {said}");
     assert_eq!(desk.state()["session"], json!(second.id()));
     let told = second.boundary().says();
     assert!(told.contains("of the second"), "{told}");
@@ -99,17 +96,10 @@ fn r110_else_it_makes_one() {
     desk.advance(60);
     second.prompt("active").silent_or_context();
     desk.ask(&["thread", "new", "of the second"]);
-    assert_eq!(
-        desk.pages().len(),
-        2,
-        "the first page is held by a live session"
-    );
+    assert_eq!(desk.pages().len(), 2, "the first page is held by a live session");
     assert!(second.boundary().says().contains("of the second"));
     let told = first.boundary().says();
-    assert!(
-        told.contains("of the first session") && !told.contains("of the second"),
-        "{told}"
-    );
+    assert!(told.contains("of the first session") && !told.contains("of the second"), "{told}");
 }
 
 #[test]
@@ -125,10 +115,7 @@ fn r110_a_person_finds_the_attended_session_most_recently_active() {
     desk.advance(10);
     first.prompt("back here").silent_or_context();
     desk.thread("three");
-    assert!(
-        first.boundary().says().contains("three"),
-        "the most recently active"
-    );
+    assert!(first.boundary().says().contains("three"), "the most recently active");
     second.boundary().silent();
 }
 
@@ -155,17 +142,9 @@ fn r110_a_session_at_or_above_the_directory() {
     crate::support::desk::Ran::from(command.current_dir(&below).output().expect("leaf runs")).ok();
     assert!(main.boundary().says().contains("from below"));
     let mut command = desk.command(&["thread", "new", "from elsewhere", "--json"]);
-    let ran = crate::support::desk::Ran::from(
-        command
-            .current_dir(desk.home())
-            .output()
-            .expect("leaf runs"),
-    );
+    let ran = crate::support::desk::Ran::from(command.current_dir(desk.home()).output().expect("leaf runs"));
     if ran.code == 0 {
-        assert!(
-            !notes(&ran.json()).is_empty(),
-            "nobody reads it yet: {ran:?}"
-        );
+        assert!(!notes(&ran.json()).is_empty(), "nobody reads it yet: {ran:?}");
     }
     main.boundary().silent();
 }
@@ -174,23 +153,19 @@ fn r110_a_session_at_or_above_the_directory() {
 fn r110_without_a_session_it_writes_to_the_projects_page_and_says_that_nobody_reads_it() {
     let desk = Desk::new();
     let event = desk.ask(&["thread", "new", "is anybody there?"]);
-    assert!(
-        !notes(&event).is_empty(),
-        "it says that nobody reads it yet: {event}"
-    );
+    assert!(!notes(&event).is_empty(), "it says that nobody reads it yet: {event}");
     let thread = id(&event);
     let event = desk.ask(&["thread", "say", &thread, "hello?"]);
     assert!(!notes(&event).is_empty(), "{event}");
     let state = desk.state();
     assert_eq!(state["session"], json!(null));
     assert_eq!(state["threads"].as_array().map(Vec::len), Some(1));
-    let later = desk.session("s").working();
+    let later = desk.session("s");
+    let mut told = later.start("startup").context().unwrap_or_default();
+    told += &later.prompt("go on").context().unwrap_or_default();
     later.run(&["page", "claim", &desk.page_slug()]).ok();
-    let told = later.boundary().says();
-    assert!(
-        told.contains("is anybody there?") && told.contains("hello?"),
-        "{told}"
-    );
+    told += &later.boundary().context().unwrap_or_default();
+    assert!(told.contains("is anybody there?") && told.contains("hello?"), "{told}");
 }
 
 #[test]
@@ -204,14 +179,7 @@ fn r110_a_session_can_be_named() {
     desk.ask(&["thread", "new", "for the first", "--session", first.id()]);
     assert!(first.boundary().says().contains("for the first"));
     second.boundary().silent();
-    desk.person(&[
-        "thread",
-        "new",
-        "for nobody",
-        "--session",
-        "no-such-session",
-    ])
-    .refused();
+    desk.person(&["thread", "new", "for nobody", "--session", "no-such-session"]).refused();
 }
 
 #[test]
@@ -225,23 +193,14 @@ fn r111_a_claim_moves_the_page_and_what_is_owed() {
     second.run(&["page", "claim", &desk.page_slug()]).ok();
     let state = desk.state();
     assert_eq!(state["session"], json!(second.id()));
-    assert_eq!(
-        state["owed"].as_array().map(Vec::len),
-        Some(2),
-        "what is owed moves: {state:#}"
-    );
+    assert_eq!(state["owed"].as_array().map(Vec::len), Some(2), "what is owed moves: {state:#}");
     let mut told = second.boundary().says();
     told += &second.prompt("go on").context().unwrap_or_default();
-    assert!(
-        told.contains("not picked up") && references(&told).iter().any(|r| r.ends_with(&fresh)),
-        "{told}"
-    );
+    assert!(told.contains("not picked up") && references(&told).iter().any(|r| r.ends_with(&fresh)), "{told}");
+    let heard = first.boundary().context().unwrap_or_default();
+    assert_eq!(references(&heard), Vec::<String>::new(), "at most that the page is gone: {heard}");
     first.boundary().silent();
-    assert_eq!(
-        first.stop().context(),
-        None,
-        "the first owes nothing any more"
-    );
+    assert_eq!(first.stop().context(), None, "the first owes nothing any more");
     desk.ask(&["thread", "new", "after the claim", "--session", second.id()]);
     assert!(second.boundary().says().contains("after the claim"));
 }
@@ -252,17 +211,11 @@ fn r111_the_page_file_is_the_authority() {
     let _first = desk.session("s").working();
     desk.thread("one");
     let page = std::fs::read_to_string(desk.page().join("page.json")).expect("page.json");
-    assert!(
-        page.contains(_first.id()),
-        "the session that holds it: {page}"
-    );
+    assert!(page.contains(_first.id()), "the session that holds it: {page}");
     let second = desk.session("t").working();
     second.run(&["page", "claim", &desk.page_slug()]).ok();
     let page = std::fs::read_to_string(desk.page().join("page.json")).expect("page.json");
-    assert!(
-        page.contains(second.id()) && !page.contains(_first.id()),
-        "{page}"
-    );
+    assert!(page.contains(second.id()) && !page.contains(_first.id()), "{page}");
     second.run(&["page", "claim", "no-such-page"]).refused();
 }
 
@@ -277,11 +230,7 @@ fn r112_the_newest_session_starts_client_is_the_sessions() {
     older.boundary().silent();
     older.prompt("hello").silent();
     older.stop().silent();
-    assert_eq!(
-        desk.events("pickup"),
-        Vec::<Value>::new(),
-        "another client's hooks deliver nothing"
-    );
+    assert_eq!(desk.events("pickup"), Vec::<Value>::new(), "another client's hooks deliver nothing");
     let told = newer.prompt("go on").says();
     assert!(told.contains("for whom?"), "{told}");
 }
@@ -298,11 +247,7 @@ fn r112_another_clients_hooks_open_and_end_no_turn() {
     older.prompt("not mine").silent();
     older.stop_active().silent();
     older.stop_failure().silent();
-    assert_eq!(
-        desk.thread_state(&thread)["status"],
-        "working",
-        "the newer client's turn goes on"
-    );
+    assert_eq!(desk.thread_state(&thread)["status"], "working", "the newer client's turn goes on");
 }
 
 #[test]
@@ -328,10 +273,7 @@ fn r113_an_empty_or_missing_session_id_writes_and_matches_nothing() {
             main.hook(&payload).silent();
         }
         let mut payload = main.payload(name);
-        payload
-            .as_object_mut()
-            .expect("an object")
-            .remove("session_id");
+        payload.as_object_mut().expect("an object").remove("session_id");
         main.hook(&payload).silent();
     }
     assert_eq!(desk.files(&["errors.log"]), before);
@@ -351,4 +293,78 @@ fn r113_a_session_id_of_more_than_256_bytes_is_none() {
     payload["session_id"] = json!("x".repeat(256));
     main.hook(&payload).silent_or_context();
     assert_eq!(sessions(), before + 1);
+}
+
+#[test]
+fn r111_a_person_may_claim_for_the_session_that_a_command_finds() {
+    let desk = Desk::new();
+    let first = desk.session("s").working();
+    desk.thread("moves");
+    let slug = desk.page_slug();
+    desk.advance(10);
+    let second = desk.session("t").working();
+    desk.person(&["page", "claim", &slug]).ok();
+    assert_eq!(desk.ask(&["page", "state", "--page", &slug])["session"], json!(second.id()));
+    assert!(second.boundary().says().contains("moves"));
+    let heard = first.boundary().context().unwrap_or_default();
+    assert!(!heard.contains("moves"), "{heard}");
+}
+
+#[test]
+fn r112_the_older_clients_end_does_not_end_the_session() {
+    let desk = Desk::new();
+    let older = desk.session("s").working();
+    let newer = desk.session("s");
+    newer.start("resume").silent_or_context();
+    newer.prompt("go on").silent_or_context();
+    older.end("other").silent();
+    older.client.kill();
+    let event = desk.ask(&["thread", "new", "still alive?"]);
+    assert_eq!(desk.state()["session"], json!(newer.id()), "somebody reads it: {event}");
+    assert!(newer.boundary().says().contains("still alive?"));
+}
+
+#[test]
+fn r110_inside_a_client_a_command_is_its_own_sessions() {
+    let desk = Desk::new();
+    let first = desk.session("s").working();
+    let thread = desk.thread("for the first");
+    first.boundary().says();
+    let second = desk.session("t").working();
+    let ran = first.run(&["thread", "line", &thread, "at it", "--session", second.id()]);
+    let lines = desk.events("line");
+    if ran.code == 0 {
+        assert_eq!(lines[0]["session"], json!(first.id()), "never another's");
+    } else {
+        assert_eq!(lines, Vec::<Value>::new());
+    }
+}
+
+#[test]
+fn r110_a_dead_session_is_not_found() {
+    let desk = Desk::new();
+    let first = desk.session("s").working();
+    desk.thread("one");
+    first.boundary().says();
+    desk.advance(10);
+    let second = desk.session("t").working();
+    // Killed without a SessionEnd: the kernel knows.
+    second.client.kill();
+    desk.thread("two");
+    assert!(first.boundary().says().contains("two"));
+}
+
+#[test]
+fn r113_a_watch_without_a_session_leaves_at_once() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    main.stop().silent();
+    desk.thread("would wake");
+    for payload in [json!({"hook_event_name": "Stop", "session_id": ""}), json!({"hook_event_name": "Stop"}), json!(7)]
+    {
+        let ran = main.job(&["watch"]).input(payload.to_string().as_bytes()).run();
+        assert_eq!((ran.code, ran.err()), (0, String::new()), "{payload}");
+    }
+    let ran = main.job(&["watch"]).input(b"not json").run();
+    assert_eq!((ran.code, ran.err()), (0, String::new()));
 }

@@ -26,11 +26,7 @@ fn commands(text: &str) -> Vec<Vec<String>> {
             fenced = !fenced;
             continue;
         }
-        let spans: Vec<&str> = if fenced {
-            vec![line]
-        } else {
-            line.split('`').skip(1).step_by(2).collect()
-        };
+        let spans: Vec<&str> = if fenced { vec![line] } else { line.split('`').skip(1).step_by(2).collect() };
         for span in spans {
             let mut words = span.split_whitespace();
             if words.next() == Some("leaf") {
@@ -47,20 +43,11 @@ fn r123_the_plugin_ships_one_skill_that_names_only_commands_that_exist() {
     let skills = skills();
     assert_eq!(skills.len(), 1, "one skill: {skills:?}");
     let text = fs::read_to_string(&skills[0]).expect("the skill");
-    assert!(
-        text.starts_with("---\n"),
-        "a skill starts with its front matter"
-    );
+    assert!(text.starts_with("---\n"), "a skill starts with its front matter");
     let front = text.split("---").nth(1).expect("front matter");
-    assert!(
-        front.contains("name:") && front.contains("description:"),
-        "{front}"
-    );
+    assert!(front.contains("name:") && front.contains("description:"), "{front}");
     let named = commands(&text);
-    assert!(
-        named.len() >= 3,
-        "it tells how to work with threads: {named:?}"
-    );
+    assert!(named.len() >= 3, "it tells how to work with threads: {named:?}");
     let desk = Desk::new();
     for words in named {
         let mut args: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -69,24 +56,14 @@ fn r123_the_plugin_ships_one_skill_that_names_only_commands_that_exist() {
             let args: Vec<&str> = args.iter().copied().chain(["--help"]).collect();
             desk.person(&args).code == 0
         };
-        assert!(
-            with_help(&args) || (args.pop().is_some() && !args.is_empty() && with_help(&args)),
-            "leaf {words:?}"
-        );
+        assert!(with_help(&args) || (args.pop().is_some() && !args.is_empty() && with_help(&args)), "leaf {words:?}");
     }
 }
 
 #[test]
 fn r123_it_tells_what_main_has_to_know() {
     let text = fs::read_to_string(&skills()[0]).expect("the skill");
-    for word in [
-        "leaf thread reply",
-        "SendMessage",
-        "TaskStop",
-        "to-do",
-        "subagent",
-        "reference",
-    ] {
+    for word in ["leaf thread reply", "SendMessage", "TaskStop", "to-do", "subagent", "reference"] {
         assert!(text.contains(word), "the skill speaks of {word}");
     }
     for word in ["leaf thread new", "leaf thread say", "leaf hook"] {

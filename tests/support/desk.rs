@@ -31,8 +31,7 @@ const CLIENT: &str = r#"while IFS= read -r job; do ( . "$job" ) & done"#;
 
 /// A payload recorded from the real client: its file name without `.json`.
 pub fn recorded(name: &str) -> Value {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/support/payloads/{name}.json"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/support/payloads/{name}.json"));
     let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_str(&text).expect("a recorded payload is JSON")
 }
@@ -46,25 +45,13 @@ pub struct Desk {
 
 impl Desk {
     pub fn new() -> Self {
-        let dir = tempfile::Builder::new()
-            .prefix("leaf-desk-")
-            .tempdir()
-            .expect("a temporary directory");
-        let start = DateTime::parse_from_rfc3339("2027-03-01T10:00:00.000Z")
-            .expect("a time")
-            .to_utc();
-        let desk = Desk {
-            dir,
-            now: Cell::new(start),
-            names: Cell::new(0),
-        };
+        let dir = tempfile::Builder::new().prefix("leaf-desk-").tempdir().expect("a temporary directory");
+        let start = DateTime::parse_from_rfc3339("2027-03-01T10:00:00.000Z").expect("a time").to_utc();
+        let desk = Desk { dir, now: Cell::new(start), names: Cell::new(0) };
         for name in ["home", "project", "tmp", "jobs"] {
             fs::create_dir(desk.path(name)).expect("a directory of the desk");
         }
-        fs::DirBuilder::new()
-            .mode(0o700)
-            .create(desk.state_dir())
-            .expect("the state directory");
+        fs::DirBuilder::new().mode(0o700).create(desk.state_dir()).expect("the state directory");
         desk.set_clock(start);
         desk
     }
@@ -105,10 +92,7 @@ impl Desk {
     pub fn env(&self) -> BTreeMap<String, String> {
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         BTreeMap::from([
-            (
-                "PATH".into(),
-                std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into()),
-            ),
+            ("PATH".into(), std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into())),
             ("HOME".into(), text(self.home())),
             ("TMPDIR".into(), text(self.path("tmp"))),
             ("LEAF_HOME".into(), text(self.state_dir())),
@@ -119,12 +103,7 @@ impl Desk {
     /// A person's command, not below any client, not yet run.
     pub fn command<S: AsRef<OsStr>>(&self, args: &[S]) -> Command {
         let mut command = Command::new(LEAF);
-        command
-            .args(args)
-            .env_clear()
-            .envs(self.env())
-            .current_dir(self.project())
-            .stdin(Stdio::null());
+        command.args(args).env_clear().envs(self.env()).current_dir(self.project()).stdin(Stdio::null());
         command
     }
 
@@ -181,10 +160,7 @@ impl Desk {
         let Ok(entries) = fs::read_dir(self.state_dir().join("pages")) else {
             return Vec::new();
         };
-        let mut pages: Vec<PathBuf> = entries
-            .map(|e| e.expect("an entry").path())
-            .filter(|p| p.is_dir())
-            .collect();
+        let mut pages: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).filter(|p| p.is_dir()).collect();
         pages.sort();
         pages
     }
@@ -199,11 +175,7 @@ impl Desk {
 
     #[track_caller]
     pub fn page_slug(&self) -> String {
-        self.page()
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned()
+        self.page().file_name().expect("a name").to_string_lossy().into_owned()
     }
 
     pub fn log_path(&self) -> PathBuf {
@@ -219,30 +191,19 @@ impl Desk {
     /// The events of one kind.
     #[track_caller]
     pub fn events(&self, kind: &str) -> Vec<Value> {
-        self.log()
-            .into_iter()
-            .filter(|e| e["kind"] == kind)
-            .collect()
+        self.log().into_iter().filter(|e| e["kind"] == kind).collect()
     }
 
     /// Lines of errors.log.
     pub fn errors(&self) -> Vec<String> {
-        fs::read_to_string(self.state_dir().join("errors.log"))
-            .unwrap_or_default()
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        fs::read_to_string(self.state_dir().join("errors.log")).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
     /// Every file of the state directory with its bytes, but for what `skip` names (file names).
     pub fn files(&self, skip: &[&str]) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         walk(&self.state_dir(), &mut |path| {
-            let name = path
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_file() && !skip.contains(&name.as_str()) {
                 found.insert(path.to_owned(), fs::read(path).expect("a state file"));
             }
@@ -263,10 +224,7 @@ impl Desk {
             id: format!("{name}-6a0e8f1c-55d0-4c8a-9d0b-4b0f3c1d2e5f"),
             prompt_id: RefCell::new(String::new()),
             cwd: RefCell::new(self.project()),
-            extra: RefCell::new(BTreeMap::from([(
-                "CLAUDE_CODE_SESSION_ATTENDED".into(),
-                "1".into(),
-            )])),
+            extra: RefCell::new(BTreeMap::from([("CLAUDE_CODE_SESSION_ATTENDED".into(), "1".into())])),
         }
     }
 
@@ -283,16 +241,12 @@ impl Desk {
             .spawn()
             .expect("a client");
         let input = child.stdin.take();
-        Rc::new(Client {
-            child: RefCell::new(child),
-            input: RefCell::new(input),
-        })
+        Rc::new(Client { child: RefCell::new(child), input: RefCell::new(input) })
     }
 
     fn fresh(&self, stem: &str) -> PathBuf {
         self.names.set(self.names.get() + 1);
-        self.path("jobs")
-            .join(format!("{stem}{}", self.names.get()))
+        self.path("jobs").join(format!("{stem}{}", self.names.get()))
     }
 }
 
@@ -318,9 +272,7 @@ impl Client {
     fn start(&self, job: &Path) {
         let mut input = self.input.borrow_mut();
         let input = input.as_mut().expect("a living client");
-        writeln!(input, "{}", job.display())
-            .and_then(|()| input.flush())
-            .expect("the client reads");
+        writeln!(input, "{}", job.display()).and_then(|()| input.flush()).expect("the client reads");
     }
 }
 
@@ -389,11 +341,8 @@ impl<'d> Session<'d> {
         payload["session_id"] = json!(self.id);
         payload["cwd"] = json!(project);
         let folder = project.replace('/', "-");
-        payload["transcript_path"] = json!(
-            self.desk
-                .home()
-                .join(format!(".claude/projects/{folder}/{}.jsonl", self.id))
-        );
+        payload["transcript_path"] =
+            json!(self.desk.home().join(format!(".claude/projects/{folder}/{}.jsonl", self.id)));
         if payload.get("prompt_id").is_some() {
             payload["prompt_id"] = json!(*self.prompt_id.borrow());
         }
@@ -519,22 +468,13 @@ impl<'d> Session<'d> {
 
     /// Parks a watch with another event's payload.
     pub fn watch_with(&self, name: &str) -> Watch {
-        let job = self
-            .job(&["watch"])
-            .input(self.payload(name).to_string().as_bytes());
-        Watch {
-            running: job.start(),
-        }
+        let job = self.job(&["watch"]).input(self.payload(name).to_string().as_bytes());
+        Watch { running: job.start() }
     }
 
     /// A process of the session, not yet started.
     pub fn job(&self, args: &[&str]) -> Job<'_, 'd> {
-        Job {
-            session: self,
-            args: args.iter().map(|a| (*a).to_owned()).collect(),
-            input: Vec::new(),
-            shell: None,
-        }
+        Job { session: self, args: args.iter().map(|a| (*a).to_owned()).collect(), input: Vec::new(), shell: None }
     }
 
     /// A shell line of the session; `$LEAF` is the binary.
@@ -581,11 +521,7 @@ impl Job<'_, '_> {
         for (name, value) in session.env() {
             script.push_str(&format!("export {name}={}\n", quoted(&value)));
         }
-        script.push_str(&format!(
-            "LEAF={}; export LEAF\nD={}\n",
-            quoted(LEAF),
-            quoted(&dir.to_string_lossy())
-        ));
+        script.push_str(&format!("LEAF={}; export LEAF\nD={}\n", quoted(LEAF), quoted(&dir.to_string_lossy())));
         let line = match &self.shell {
             Some(line) => format!("( {line}\n)"),
             None => {
@@ -600,10 +536,7 @@ impl Job<'_, '_> {
         let job = dir.join("job");
         fs::write(&job, script).expect("a job");
         session.client.start(&job);
-        Running {
-            dir,
-            client: Rc::clone(&session.client),
-        }
+        Running { dir, client: Rc::clone(&session.client) }
     }
 }
 
@@ -621,20 +554,12 @@ impl Running {
         loop {
             if let Some(code) = self.number("rc") {
                 let read = |name| fs::read(self.dir.join(name)).unwrap_or_default();
-                return Some(Ran {
-                    code,
-                    stdout: read("out"),
-                    stderr: read("err"),
-                });
+                return Some(Ran { code, stdout: read("out"), stderr: read("err") });
             }
             if start.elapsed() > deadline {
                 return None;
             }
-            std::thread::sleep(Duration::from_millis(if start.elapsed().as_millis() < 50 {
-                1
-            } else {
-                5
-            }));
+            std::thread::sleep(Duration::from_millis(if start.elapsed().as_millis() < 50 { 1 } else { 5 }));
         }
     }
 
@@ -691,9 +616,7 @@ impl Watch {
     /// It left without waking.
     #[track_caller]
     pub fn left(&self) {
-        let ran = self
-            .wait(Duration::from_secs(10))
-            .expect("the watch leaves");
+        let ran = self.wait(Duration::from_secs(10)).expect("the watch leaves");
         assert_eq!(ran.code, 0, "a watch that leaves exits 0: {ran:?}");
     }
 
@@ -720,29 +643,15 @@ pub struct Ran {
 
 impl std::fmt::Debug for Ran {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "exit {}\n--- stdout\n{}\n--- stderr\n{}",
-            self.code,
-            self.out(),
-            self.err()
-        )
+        write!(f, "exit {}\n--- stdout\n{}\n--- stderr\n{}", self.code, self.out(), self.err())
     }
 }
 
 impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         use std::os::unix::process::ExitStatusExt;
-        let code = output
-            .status
-            .code()
-            .or_else(|| output.status.signal().map(|s| 128 + s))
-            .unwrap_or(-1);
-        Ran {
-            code,
-            stdout: output.stdout,
-            stderr: output.stderr,
-        }
+        let code = output.status.code().or_else(|| output.status.signal().map(|s| 128 + s)).unwrap_or(-1);
+        Ran { code, stdout: output.stdout, stderr: output.stderr }
     }
 }
 
@@ -775,10 +684,7 @@ impl Ran {
     #[track_caller]
     pub fn refused(self) -> String {
         assert_eq!(self.code, 1, "it is refused: {self:?}");
-        assert!(
-            self.stdout.is_empty(),
-            "a refusal prints nothing on stdout: {self:?}"
-        );
+        assert!(self.stdout.is_empty(), "a refusal prints nothing on stdout: {self:?}");
         self.sentence()
     }
 
@@ -818,10 +724,7 @@ impl From<Ran> for HookRan {
                 Ok(value) => value,
                 Err(e) => panic!("a hook prints one JSON object or nothing ({e}): {ran:?}"),
             };
-            assert!(
-                value.is_object(),
-                "a hook prints one JSON object or nothing: {ran:?}"
-            );
+            assert!(value.is_object(), "a hook prints one JSON object or nothing: {ran:?}");
             Some(value)
         };
         assert_eq!(ran.code, 0, "a hook exits 0: {ran:?}");
@@ -833,14 +736,9 @@ impl HookRan {
     /// The context it adds, if any; under the contract's bound.
     #[track_caller]
     pub fn context(&self) -> Option<String> {
-        let text = self.answer.as_ref()?["hookSpecificOutput"]["additionalContext"]
-            .as_str()?
-            .to_owned();
+        let text = self.answer.as_ref()?["hookSpecificOutput"]["additionalContext"].as_str()?.to_owned();
         let units = text.encode_utf16().count();
-        assert!(
-            units < 9_500,
-            "context stays under 9,500 UTF-16 units: {units}"
-        );
+        assert!(units < 9_500, "context stays under 9,500 UTF-16 units: {units}");
         assert!(units > 0, "an added context says something");
         Some(text)
     }
@@ -857,11 +755,7 @@ impl HookRan {
     /// It prints nothing at all.
     #[track_caller]
     pub fn silent(&self) {
-        assert!(
-            self.ran.stdout.is_empty() && self.ran.stderr.is_empty(),
-            "the hook is silent: {:?}",
-            self.ran
-        );
+        assert!(self.ran.stdout.is_empty() && self.ran.stderr.is_empty(), "the hook is silent: {:?}", self.ran);
     }
 
     /// It is well formed, whatever it says.
@@ -873,20 +767,11 @@ impl HookRan {
     /// It denies the call: the reason.
     #[track_caller]
     pub fn denied(&self) -> String {
-        let Some(answer) = &self.answer else {
-            panic!("the hook denies: {:?}", self.ran)
-        };
+        let Some(answer) = &self.answer else { panic!("the hook denies: {:?}", self.ran) };
         let output = &answer["hookSpecificOutput"];
         assert_eq!(output["hookEventName"], "PreToolUse");
-        assert_eq!(
-            output["permissionDecision"], "deny",
-            "the hook denies: {:?}",
-            self.ran
-        );
-        output["permissionDecisionReason"]
-            .as_str()
-            .expect("a denial has a reason")
-            .to_owned()
+        assert_eq!(output["permissionDecision"], "deny", "the hook denies: {:?}", self.ran);
+        output["permissionDecisionReason"].as_str().expect("a denial has a reason").to_owned()
     }
 
     /// The one reference in its context.
@@ -910,9 +795,7 @@ pub fn id(event: &Value) -> String {
 /// The notes beside a writer's result.
 #[track_caller]
 pub fn notes(event: &Value) -> Vec<String> {
-    let Some(notes) = event["notes"].as_array() else {
-        panic!("notes is an array: {event}")
-    };
+    let Some(notes) = event["notes"].as_array() else { panic!("notes is an array: {event}") };
     let text = |note: &Value| note.as_str().expect("a note is a string").to_owned();
     notes.iter().map(text).collect()
 }
@@ -925,8 +808,7 @@ pub fn references(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for at in 0..bytes.len().saturating_sub(16) {
         let piece = &bytes[at..at + 17];
-        let bounded =
-            !word(at.checked_sub(1).and_then(|i| bytes.get(i))) && !word(bytes.get(at + 17));
+        let bounded = !word(at.checked_sub(1).and_then(|i| bytes.get(i))) && !word(bytes.get(at + 17));
         if bounded && piece[8] == b':' && hex(&piece[..8]) && hex(&piece[9..]) {
             let text = String::from_utf8_lossy(piece).into_owned();
             if !found.contains(&text) {
@@ -940,9 +822,7 @@ pub fn references(text: &str) -> Vec<String> {
 /// The events of a log, each line one JSON object.
 pub fn read_log(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    text.lines()
-        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}")))
-        .collect()
+    text.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect()
 }
 
 /// 8 lowercase hex.
@@ -952,17 +832,12 @@ pub fn is_id(value: &Value) -> bool {
 
 /// That many lowercase hex digits.
 pub fn is_hex(value: &Value, digits: usize) -> bool {
-    value.as_str().is_some_and(|s| {
-        s.len() == digits && s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-    })
+    value.as_str().is_some_and(|s| s.len() == digits && s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
 }
 
 /// Permission bits of a path.
 pub fn mode(path: &Path) -> u32 {
-    fs::symlink_metadata(path)
-        .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-        .mode()
-        & 0o7777
+    fs::symlink_metadata(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())).mode() & 0o7777
 }
 
 /// Calls `see` for every path below a directory, depth first; symlinks are not followed.
@@ -982,37 +857,19 @@ pub fn walk(dir: &Path, see: &mut dyn FnMut(&Path)) {
 
 /// Copies a tree.
 pub fn copy_tree(from: &Path, to: &Path) {
-    let status = Command::new("cp")
-        .arg("-a")
-        .arg(from)
-        .arg(to)
-        .status()
-        .expect("cp");
-    assert!(
-        status.success(),
-        "cp -a {} {}",
-        from.display(),
-        to.display()
-    );
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp");
+    assert!(status.success(), "cp -a {} {}", from.display(), to.display());
 }
 
 /// Sends a signal by name to one process.
 pub fn signal_pid(pid: u32, signal: &str) {
-    let _ = Command::new("kill")
-        .arg(format!("-{signal}"))
-        .arg(pid.to_string())
-        .stderr(Stdio::null())
-        .status();
+    let _ = Command::new("kill").arg(format!("-{signal}")).arg(pid.to_string()).stderr(Stdio::null()).status();
 }
 
 /// Runs a command with bytes on its standard input; a command that doesn't read them all is fine.
 pub fn feed(mut command: Command, input: &[u8]) -> Ran {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("leaf runs");
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("leaf runs");
     let mut pipe = child.stdin.take().expect("a pipe");
     let input = input.to_owned();
     let writer = std::thread::spawn(move || {

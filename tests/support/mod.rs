@@ -1,7 +1,4 @@
 //! What the tests share. Each test binary uses a part of it.
-#![allow(
-    dead_code,
-    reason = "every test binary uses another part of the support code"
-)]
+#![allow(dead_code, reason = "every test binary uses another part of the support code")]
 
 pub mod desk;
