@@ -8,8 +8,8 @@ mod commands;
 mod lexer;
 
 use commands::{
-    Class, EVALUATES, KEEPS, Program, READERS, Run, TOOLS, base, class, is_fed_a_program, only_xargs, option_says,
-    program, quotes_by_slashes, reads_program, runs,
+    Class, EVALUATES, KEEPS, Program, Run, TOOLS, base, class, is_fed_a_program, only_xargs, option_says, program,
+    quotes_by_slashes, reads_input, reads_program, runs,
 };
 use lexer::{Assign, Command, Piece, Script, Word, unescape};
 
@@ -123,8 +123,14 @@ fn undone(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
 
 /// The letters stand together in any case: some file systems fold it.
 fn spells(text: &[u8]) -> bool {
+    // Back from each `f`, over more than may stand between the letters: nearly every line ends here.
+    let ends_word = |f: usize| {
+        let between = |b: &&u8| !b"'\"\\+$ \t\n".contains(b);
+        text[..f].iter().rev().filter(between).take(3).map(u8::to_ascii_lowercase).eq(*b"ael")
+    };
+    let near = text.iter().enumerate().any(|(i, b)| b.eq_ignore_ascii_case(&b'f') && ends_word(i));
     let mut last = [0u8; 4];
-    undone(text).any(|b| {
+    near && undone(text).any(|b| {
         last = [last[1], last[2], last[3], b.to_ascii_lowercase()];
         last == *b"leaf"
     })
@@ -132,7 +138,11 @@ fn spells(text: &[u8]) -> bool {
 
 /// `\x6c`, `\154`, `\u006c`: a text that some reader may decode.
 fn has_escapes(text: &[u8]) -> bool {
-    text.windows(2).any(|w| w[0] == b'\\' && matches!(w[1], b'0'..=b'7' | b'x' | b'u' | b'U' | b'N' | b'c'))
+    (0..text.len()).any(|i| is_escape(text, i))
+}
+
+fn is_escape(text: &[u8], at: usize) -> bool {
+    text[at] == b'\\' && matches!(text.get(at + 1), Some(b'0'..=b'7' | b'x' | b'u' | b'U' | b'N' | b'c'))
 }
 
 fn spells_or_escapes(text: &[u8]) -> bool {
@@ -140,20 +150,22 @@ fn spells_or_escapes(text: &[u8]) -> bool {
 }
 
 fn has_tricks(text: &[u8]) -> bool {
-    if has_escapes(text)
-        || text.windows(2).any(|w| w == b"<(" || w == b">(")
-        || text.iter().any(|b| b"$`*?[{".contains(b))
-    {
-        return true;
+    let mut pipes = false;
+    for (i, b) in text.iter().enumerate() {
+        match b {
+            b'$' | b'`' | b'*' | b'?' | b'[' | b'{' => return true,
+            b'<' | b'>' if text.get(i + 1) == Some(&b'(') => return true,
+            b'\\' if is_escape(text, i) => return true,
+            b'|' => pipes = true,
+            _ => {}
+        }
     }
-    // A pipe to what runs its input: the input may be decoded from anything.
-    text.contains(&b'|') && {
-        let mut word = Short::default();
-        undone(text).chain([b' ']).any(|b| word.ends_at(b) && word.reads_a_program())
-    }
+    // What runs its input: over a pipe it may be decoded from anything.
+    let mut word = Short::default();
+    pipes && undone(text).chain([b' ']).any(|b| word.ends_at(b) && word.reads_a_program())
 }
 
-/// A word of the line, kept as far as a name of [`commands::READERS`] is long.
+/// A word of the line, kept as far as a name in [`commands::reads_input`] is long.
 #[derive(Default)]
 struct Short {
     bytes: [u8; 10],
@@ -183,7 +195,7 @@ impl Short {
         while let [rest @ .., b'0'..=b'9'] = name {
             name = rest;
         }
-        READERS.iter().any(|reader| reader.as_bytes() == name)
+        std::str::from_utf8(name).is_ok_and(reads_input)
     }
 }
 

@@ -243,40 +243,10 @@ pub(super) fn option_says(word: &Word) -> bool {
 pub(super) const KEEPS: &[&str] =
     &["cp", "mv", "ln", "install", "tee", "dd", "rsync", "export", "declare", "local", "readonly", "typeset"];
 
-/// What makes commands of its input; the prefilter looks for them after a `|`.
-pub(super) const READERS: &[&str] = &[
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "ash",
-    "mksh",
-    "fish",
-    "csh",
-    "tcsh",
-    "rbash",
-    "pwsh",
-    "python",
-    "perl",
-    "ruby",
-    "node",
-    "php",
-    "lua",
-    "deno",
-    "bun",
-    "osascript",
-    "tclsh",
-    "ssh",
-    "at",
-    "batch",
-    "parallel",
-    "su",
-    "busybox",
-    "xargs",
-    "stdin",
-    "fd",
-];
+/// Whether it may make commands of its input; the prefilter asks this of every word of a line with a pipe.
+pub(super) fn reads_input(name: &str) -> bool {
+    SHELLS.contains(&name) || INTERPRETERS.contains(&name) || ["busybox", "xargs", "stdin", "fd"].contains(&name)
+}
 
 /// Evaluate what looks like an array index in an argument.
 pub(super) const EVALUATES: &[&str] =
