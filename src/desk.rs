@@ -2,7 +2,7 @@
 //! page a command is about.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 
@@ -179,7 +179,7 @@ impl Desk {
             },
             (Speaker::Person, None) => {
                 let here = canonical(&std::env::current_dir().unwrap_or_default());
-                let mut best: Option<(Ts, Session)> = None;
+                let mut best: Option<((Ts, Option<SystemTime>), Session)> = None;
                 for session in Session::all(&home)? {
                     let record = &session.record;
                     let above = here.starts_with(canonical(Path::new(&record.cwd)));
@@ -187,6 +187,9 @@ impl Desk {
                         continue;
                     }
                     let active = session.state().map(|state| state.active).unwrap_or_default().max(record.started);
+                    // Two of one millisecond: the system's own time of the journal decides.
+                    let journal = session.dir.path().join(crate::session::journal::NAME);
+                    let active = (active, std::fs::metadata(journal).and_then(|meta| meta.modified()).ok());
                     if best.as_ref().is_none_or(|(than, _)| active > *than) {
                         best = Some((active, session));
                     }

@@ -553,6 +553,7 @@ impl<'a> Hook<'a> {
         if page.page.record.session.as_ref() != Some(&self.record.id) {
             return Ok(());
         }
+        page.close_torn_line()?;
         let mut session = self.lock()?;
         let now = self.desk.now();
         let turn = match session.state.main.as_ref().filter(|main| main.ended.is_none()) {

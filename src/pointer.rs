@@ -20,6 +20,13 @@ pub struct Pointer {
     pub threads: Vec<Carried>,
 }
 
+impl Pointer {
+    /// Whether it carries a message.
+    pub fn carries(&self, message: MessageId) -> bool {
+        self.threads.iter().any(|carried| carried.messages.contains(&message))
+    }
+}
+
 /// The messages of one thread in a delivery.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Carried {
@@ -59,6 +66,22 @@ pub fn write(page: &LockedPage, new: &[Bundle<'_>]) -> Result<(DeliveryId, Vec<M
     let messages = threads.iter().flat_map(|carried| carried.messages.clone()).collect();
     dir.replace(&file_name(id), &serde_json::to_vec(&Pointer { format: FORMAT, id, threads })?, false)?;
     Ok((id, messages))
+}
+
+/// Returns the page's deliveries, those that wait in a file and those that were picked up.
+///
+/// # Errors
+/// Where they can't be read.
+pub fn all(page: &Page) -> Result<Vec<DeliveryId>> {
+    let mut ids: Vec<DeliveryId> =
+        page.deliveries()?.names()?.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
+    let view = page.view()?;
+    for message in view.threads.values().flat_map(|thread| &thread.messages) {
+        ids.extend(message.pickups.iter().map(|pickup| pickup.delivery));
+    }
+    ids.sort();
+    ids.dedup();
+    Ok(ids)
 }
 
 /// Whether some message was picked up by a delivery.

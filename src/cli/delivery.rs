@@ -7,7 +7,9 @@ use serde::Serialize;
 use super::writer::{Desktop, Verb};
 use super::{Run, output};
 use crate::context::fenced_message;
+use crate::desk::Prefix;
 use crate::ids::{DeliveryId, MessageId, Reference};
+use crate::page::Page;
 use crate::page::event::{Author, Body, By, Event, pickup};
 use crate::page::view::{Message, View};
 use crate::pointer::{self, Pointer};
@@ -25,7 +27,7 @@ pub enum Command {
     /// Read a delivery, in parts of at most 24,000 characters
     Read {
         /// The delivery
-        id: DeliveryId,
+        id: String,
         /// Which part
         #[arg(long, default_value_t = 1, value_name = "N")]
         part: usize,
@@ -33,7 +35,7 @@ pub enum Command {
     /// Say that it was read: its messages are then picked up
     Ack {
         /// The delivery
-        id: DeliveryId,
+        id: String,
     },
 }
 
@@ -43,23 +45,23 @@ pub enum Command {
 /// The refusal, or what failed.
 pub fn run(run: &Run, command: &Command) -> Result<()> {
     match command {
-        Command::Read { id, part } => read(run, *id, *part),
-        Command::Ack { id } => ack(run, *id),
+        Command::Read { id, part } => read(run, &Prefix::parse(id)?, *part),
+        Command::Ack { id } => ack(run, &Prefix::parse(id)?),
     }
 }
 
-fn gone(id: DeliveryId) -> Refused {
+fn gone(id: impl std::fmt::Display) -> Refused {
     Refused::by(
         "R103",
         format!("there is no delivery {id} to read, or it was acknowledged: `leaf page state` shows what waits"),
     )
 }
 
-/// Finds the page whose delivery it is, acknowledged or not.
-fn page_of(run: &Run, id: DeliveryId, writes: bool) -> Result<crate::page::Page> {
+/// Finds the delivery and its page, acknowledged or not.
+fn page_of(run: &Run, prefix: &Prefix, writes: bool) -> Result<(Page, DeliveryId)> {
     let speaker = run.speaker(Verb::Agents)?;
     let session = run.session(&speaker)?;
-    let Some(home) = run.desk.home()? else { return Err(gone(id).into()) };
+    let Some(home) = run.desk.home()? else { return Err(gone(prefix).into()) };
     let held = match (&run.common.page, &session) {
         (Some(page), _) => vec![run.desk.page(&home, page)?],
         (None, Some(session)) => run.desk.held(&home, &session.record)?,
@@ -67,19 +69,21 @@ fn page_of(run: &Run, id: DeliveryId, writes: bool) -> Result<crate::page::Page>
     };
     let mut others = Vec::new();
     if run.common.page.is_none() {
-        for page in crate::page::Page::all(&home)? {
-            others.extend(crate::page::Page::open(&home, &page).ok().flatten());
+        for page in Page::all(&home)? {
+            others.extend(Page::open(&home, &page).ok().flatten());
         }
     }
     for page in held.into_iter().chain(others) {
-        if pointer::read(&page, id)?.is_some() || pointer::delivered(&page.view()?, id) {
+        let known = pointer::all(&page)?;
+        if known.iter().any(|id| prefix.begins((*id).into())) {
+            let id = prefix.pick("delivery", known.into_iter().map(Into::into))?.into();
             if writes {
                 run.own(&speaker, &page)?;
             }
-            return Ok(page);
+            return Ok((page, id));
         }
     }
-    Err(gone(id).into())
+    Err(gone(prefix).into())
 }
 
 /// Returns what still waits of a delivery, a bundle a thread.
@@ -95,8 +99,8 @@ fn bundles<'v>(view: &'v View, pointer: &Pointer) -> Vec<Bundle<'v>> {
     bundles
 }
 
-fn read(run: &Run, id: DeliveryId, part: usize) -> Result<()> {
-    let page = page_of(run, id, false)?;
+fn read(run: &Run, prefix: &Prefix, part: usize) -> Result<()> {
+    let (page, id) = page_of(run, prefix, false)?;
     let view = page.view()?;
     let pointer = pointer::read(&page, id)?.ok_or_else(|| gone(id))?;
     let bundles = bundles(&view, &pointer);
@@ -129,7 +133,7 @@ fn read(run: &Run, id: DeliveryId, part: usize) -> Result<()> {
     output::print(&format!("{shown}{next}"))
 }
 
-fn whole(id: DeliveryId, page: &crate::page::Page, bundles: &[Bundle<'_>]) -> String {
+fn whole(id: DeliveryId, page: &Page, bundles: &[Bundle<'_>]) -> String {
     let texts = bundles.iter().flat_map(|bundle| bundle.messages.iter().map(|message| message.text.as_str()));
     // Every part shows the same mark.
     let fence = Fence::of(&format!("{:?}:{id}", page.record.key), texts);
@@ -166,8 +170,8 @@ fn cut(text: &str) -> Vec<&str> {
     parts
 }
 
-fn ack(run: &Run, id: DeliveryId) -> Result<()> {
-    let page = page_of(run, id, true)?;
+fn ack(run: &Run, prefix: &Prefix) -> Result<()> {
+    let (page, id) = page_of(run, prefix, true)?;
     let speaker = run.speaker(Verb::Agents)?;
     run.write(&speaker, page, |desk| {
         if pointer::delivered(&desk.page.view, id) {

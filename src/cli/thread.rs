@@ -9,7 +9,7 @@ use super::output::{self, Style, styled};
 use super::writer::{Desktop, TextArgs, Verb};
 use super::{Run, status};
 use crate::desk::{Prefix, Speaker};
-use crate::ids::{EventId, MessageId, Reference, ThreadId};
+use crate::ids::{EventId, MessageId, ThreadId};
 use crate::page::event::{Author, Body, draft, first_message};
 use crate::page::state::Status;
 use crate::page::view::{Message, Thread, TodoState, View};
@@ -224,17 +224,15 @@ fn unreachable_message<T>(id: MessageId) -> Result<T> {
 
 /// What REF names.
 enum Named {
-    /// A reference of a delivery.
-    Reference(Reference),
+    /// A reference of a delivery: the beginnings of both ids.
+    Reference(Prefix, Prefix),
     /// The beginning of a message's or thread's id.
     Id(Prefix),
 }
 
 fn named(reference: &str) -> Result<Named> {
-    if reference.contains(':') {
-        let parsed =
-            reference.parse().map_err(|error| Refused::input(format!("{error}: copy it from the delivery")))?;
-        return Ok(Named::Reference(parsed));
+    if let Some((delivery, message)) = reference.split_once(':') {
+        return Ok(Named::Reference(Prefix::parse(delivery)?, Prefix::parse(message)?));
     }
     Ok(Named::Id(Prefix::parse(reference)?))
 }
@@ -245,11 +243,11 @@ fn reply(run: &Run, reference: &str, text: TextArgs, todo: Option<String>) -> Re
     let text = text.read()?;
     let todo = todo.map(|title| title_of(&title, None)).transpose()?;
     let what = match &named {
-        Named::Reference(reference) => format!("reference {reference}"),
+        Named::Reference(delivery, message) => format!("reference {delivery}:{message}"),
         Named::Id(prefix) => format!("message or thread {prefix}"),
     };
     let page = run.page_of(&speaker, &what, true, |view, _| match &named {
-        Named::Reference(reference) => view.message(reference.message).is_some(),
+        Named::Reference(_, message) => messages(view).any(|id| message.begins(id)),
         Named::Id(prefix) => view.home.iter().any(|(id, _)| prefix.begins(*id)),
     })?;
     run.write(&speaker, page, |desk| {
@@ -258,35 +256,36 @@ fn reply(run: &Run, reference: &str, text: TextArgs, todo: Option<String>) -> Re
     })
 }
 
+fn messages(view: &View) -> impl Iterator<Item = EventId> + '_ {
+    view.threads.values().flat_map(|thread| &thread.messages).map(|message| message.id.into())
+}
+
 /// Returns the message that REF names.
 fn asked(desk: &Desktop<'_>, named: &Named, text: &str) -> Result<MessageId> {
     let view = &desk.page.view;
     let holder = desk.page.page.record.session.as_ref();
     match named {
-        Named::Reference(reference) => {
-            let Some((thread, message)) = view.message(reference.message) else {
-                return unreachable_message(reference.message);
+        Named::Reference(delivery, message) => {
+            let id: MessageId = message.pick("message", messages(view))?.into();
+            let Some((thread, message)) = view.message(id) else { return unreachable_message(id) };
+            let picked = message.pickups.iter().any(|pickup| delivery.begins(pickup.delivery.into()));
+            let pointed = || -> Result<bool> {
+                let mut ids = pointer::all(&desk.page.page)?.into_iter();
+                Ok(ids.any(|known| {
+                    let pointer = || pointer::read(&desk.page.page, known).ok().flatten();
+                    delivery.begins(known.into()) && pointer().is_some_and(|pointer| pointer.carries(id))
+                }))
             };
-            let picked = message.pickups.iter().any(|pickup| pickup.delivery == reference.delivery);
-            let pointed = || {
-                let pointer = pointer::read(&desk.page.page, reference.delivery).ok().flatten();
-                pointer.is_some_and(|pointer| {
-                    pointer.threads.iter().any(|carried| carried.messages.contains(&reference.message))
-                })
-            };
-            if !picked && !pointed() {
+            if !picked && !pointed()? {
                 let sentence = format!(
-                    "no delivery {} carried message {}: copy the reference from the delivery, or name the message alone",
-                    reference.delivery, reference.message
+                    "no delivery {delivery} carried message {id}: copy the reference from the delivery, or name the message alone"
                 );
                 return Err(Refused::by("R103", sentence).of(thread.id).into());
             }
-            Ok(reference.message)
+            Ok(id)
         }
         Named::Id(prefix) => {
-            let items =
-                view.threads.values().flat_map(|thread| &thread.messages).map(|message| EventId::from(message.id));
-            let id = prefix.pick("message or thread", items)?;
+            let id = prefix.pick("message or thread", messages(view))?;
             // A thread has its first message's id: for main the thread's id stands for its newest waiting message.
             match view.threads.get(&ThreadId(id.0)) {
                 Some(thread) => Ok(answer::of_thread(thread, holder, text)?.id),

@@ -189,7 +189,12 @@ impl LockedPage {
     }
 
     /// Closes a line that a killed writer left torn, so that it is lost alone and no `seq` is given out twice (R127).
-    fn close_torn_line(&mut self) -> Result<()> {
+    /// [`LockedPage::append`] does it; who needs the next `seq` before that calls it first.
+    ///
+    /// # Errors
+    /// As [`LockedPage::append`].
+    pub fn close_torn_line(&mut self) -> Result<()> {
+        self.check_writable()?;
         if self.log.size()? > self.view.offset {
             self.log.append(b"", false)?;
             let tail = self.log.read_from(self.view.offset)?;
