@@ -1,6 +1,6 @@
 //! Reading a shell command line: does it run `leaf`, where, and as what (R67, R69, R70, R72).
 //!
-//! Three questions over one reading of the line ([`lexer`]): [`may_name_leaf`] before anything is allocated, [`plumbing`] for
+//! Three questions over one reading of the line (`lexer`): [`may_name_leaf`] before anything is allocated, [`plumbing`] for
 //! every agent, [`judge`] for known ones. They look at the same words and differ in what doubt means: `plumbing` passes it,
 //! `judge` denies it. Nothing here does I/O, and nothing is ever run or expanded.
 
@@ -165,7 +165,7 @@ fn has_tricks(text: &[u8]) -> bool {
     pipes && undone(text).chain([b' ']).any(|b| word.ends_at(b) && word.reads_a_program())
 }
 
-/// A word of the line, kept as far as a name in [`commands::reads_input`] is long.
+/// A word of the line, kept as far as a name in `reads_input` is long.
 #[derive(Default)]
 struct Short {
     bytes: [u8; 10],
