@@ -229,21 +229,29 @@ impl Desk {
         Ok(pages)
     }
 
-    /// Returns the newest page of a project that no live session holds.
+    /// Returns the newest page of those that are wanted.
     ///
     /// # Errors
     /// Where the pages can't be read.
-    pub fn free_page(&self, home: &Dir, serves: impl Fn(&Path) -> bool) -> Result<Option<Page>> {
+    pub fn newest_page(&self, home: &Dir, wanted: impl Fn(&Page) -> bool) -> Result<Option<Page>> {
         let mut newest: Option<Page> = None;
         for id in Page::all(home)? {
             // A page that can't be read is doctor's to tell of; it must not keep the others from being found.
             let Ok(Some(page)) = Page::open(home, &id) else { continue };
             let newer = newest.as_ref().is_none_or(|than| page.record.created > than.record.created);
-            if newer && serves(Path::new(&page.record.project)) && !self.held_live(home, &page.record) {
+            if newer && wanted(&page) {
                 newest = Some(page);
             }
         }
         Ok(newest)
+    }
+
+    /// Returns the newest page of a project that no live session holds.
+    ///
+    /// # Errors
+    /// Where the pages can't be read.
+    pub fn free_page(&self, home: &Dir, serves: impl Fn(&Path) -> bool) -> Result<Option<Page>> {
+        self.newest_page(home, |page| serves(Path::new(&page.record.project)) && !self.held_live(home, &page.record))
     }
 
     /// Whether a session that lives holds the page.

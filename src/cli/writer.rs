@@ -1,7 +1,7 @@
 //! What all writing commands share: who acts (R70, R71), in which turn, on which page, and what is said of it.
 
 use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -202,9 +202,10 @@ impl Run {
         {
             return Ok(page);
         }
+        // To read, any page of the project will do, whoever holds it.
         let here = crate::place::canonical(&std::env::current_dir()?);
-        let free = self.desk.free_page(&home, |project| here.starts_with(crate::place::canonical(project)))?;
-        free.ok_or_else(|| none().into())
+        let serves = |page: &Page| here.starts_with(crate::place::canonical(Path::new(&page.record.project)));
+        self.desk.newest_page(&home, serves)?.ok_or_else(|| none().into())
     }
 
     /// Runs a write under the page's lock and its holder's. A refusal by a rule is journalled (R5).
