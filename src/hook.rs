@@ -14,11 +14,11 @@ use crate::clock::Ts;
 use crate::context;
 use crate::desk::Desk;
 use crate::errors;
-use crate::ids::{DeliveryId, Generation, PageId, TurnId};
+use crate::ids::{DeliveryId, Generation, PageId, SessionId, TurnId};
 use crate::lock::Deadline;
 use crate::page::event::{Actor, By, pickup};
 use crate::page::view::View;
-use crate::page::{LockedPage, Page};
+use crate::page::Page;
 use crate::place::{Dir, canonical};
 use crate::pointer;
 use crate::rules::deliver::{self, Bundle, Continue, Inbox, Moment, inbox};
@@ -332,7 +332,7 @@ struct Hook<'a> {
     home: Dir,
     event: &'a Event<'a>,
     deadline: Deadline,
-    record: SessionRecord,
+    session: Session,
 }
 
 impl<'a> Hook<'a> {
@@ -354,22 +354,22 @@ impl<'a> Hook<'a> {
             }
             Standing::New => return Ok(None),
         }
-        Ok(session.map(|session| Hook { desk, home, event, deadline, record: session.record }))
+        Ok(session.map(|session| Hook { desk, home, event, deadline, session }))
     }
 
-    fn session(&self) -> Result<Session> {
-        Session::open(&self.home, &self.record.id)?.context("the session is gone")
+    fn id(&self) -> &SessionId {
+        &self.session.record.id
     }
 
     fn lock(&self) -> Result<LockedSession> {
-        self.session()?.lock(self.deadline)
+        Session::open(&self.home, self.id())?.context("the session is gone")?.lock(self.deadline)
     }
 
     fn actor(&self, turn: TurnId) -> Actor {
         Actor {
             turn,
-            session: Some(self.record.id.clone()),
-            generation: self.record.generation,
+            session: Some(self.id().clone()),
+            generation: self.session.record.generation,
             by: By::Main,
             name: None,
             agent: None,
@@ -390,41 +390,44 @@ impl<'a> Hook<'a> {
         session.append(&entries)?;
         drop(session);
         let mut output = Output::default();
-        self.deliver(Moment::Prompt, None, &mut output)?;
+        self.deliver(Moment::Prompt, None, &self.session.state()?, self.views()?, &mut output)?;
         self.finish(output)
     }
 
     /// A tool boundary renews main's turn, at most once a minute, and delivers.
     fn boundary(&self) -> Result<()> {
-        let state = self.session()?.state()?;
-        self.keep_turn(&state)?;
+        let mut state = self.session.state()?;
+        if self.keep_turn(&state)? {
+            state = self.session.state()?;
+        }
         let mut output = Output::default();
-        self.deliver(Moment::Boundary, None, &mut output)?;
+        self.deliver(Moment::Boundary, None, &state, self.views()?, &mut output)?;
         self.finish(output)
     }
 
     /// Renews main's turn at a boundary where that is worth a write: the first after a Stop that continued it (R104), or after
-    /// a minute. A turn that is missing (its prompt's hook failed) is opened.
-    fn keep_turn(&self, state: &State) -> Result<()> {
+    /// a minute. A turn that is missing (its prompt's hook failed) is opened. Returns whether it wrote.
+    fn keep_turn(&self, state: &State) -> Result<bool> {
         let now = self.desk.now();
         let due = match state.main.as_ref().filter(|main| main.ended.is_none()) {
             Some(main) => state.continued > 0 || now.0 - main.renewed.0 >= RENEWAL,
             None => true,
         };
         if !due {
-            return Ok(());
+            return Ok(false);
         }
         let mut session = self.lock()?;
         let entry = match session.state.main.as_ref().filter(|main| main.ended.is_none()) {
             Some(main) => Entry::renewed(now, main.id, true),
             None => Entry::begun(now, TurnId::new()?, self.event.prompt.as_deref().map(ToOwned::to_owned)),
         };
-        session.append(&[entry])
+        session.append(&[entry])?;
+        Ok(true)
     }
 
     /// A Stop continues the turn for what main is to do before it, else ends it (R104).
     fn stop(&self, again: bool) -> Result<()> {
-        let state = self.session()?.state()?;
+        let state = self.session.state()?;
         let views = self.views()?;
         let inboxes = self.inboxes(&views, &state);
         let cap = self.desk.env.text("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP");
@@ -432,7 +435,7 @@ impl<'a> Hook<'a> {
             return self.end(Evidence::Stop);
         };
         let mut output = Output::default();
-        self.deliver(Moment::Stop { again }, Some(why), &mut output)?;
+        self.deliver(Moment::Stop { again }, Some(why), &state, views, &mut output)?;
         if output.text.is_empty() {
             // What was there is gone by now.
             return self.end(Evidence::Stop);
@@ -479,9 +482,9 @@ impl<'a> Hook<'a> {
 
     /// Tells a main that recovers what it owes, once, by reference (R54).
     fn recover(&self, output: &mut Output) -> Result<()> {
-        let state = self.session()?.state()?;
+        let state = self.session.state()?;
         for (page, view) in &self.views()? {
-            let inbox = inbox(view, &page.id, &self.record.id, &state);
+            let inbox = inbox(view, &page.id, self.id(), &state);
             self.say_debts(page, &inbox, Moment::Recovery, output)?;
         }
         Ok(())
@@ -489,11 +492,11 @@ impl<'a> Hook<'a> {
 
     /// Reads the pages that the session holds. A session that holds none reads none (R107).
     fn views(&self) -> Result<Vec<(Page, View)>> {
-        if self.record.pages.is_empty() {
+        if self.session.record.pages.is_empty() {
             return Ok(Vec::new());
         }
         let mut views = Vec::new();
-        for page in self.desk.held(&self.home, &self.record)?.into_iter().rev() {
+        for page in self.desk.held(&self.home, &self.session.record)?.into_iter().rev() {
             match page.view() {
                 Ok(view) => views.push((page, view)),
                 // One page that can't be read must not keep the others from main.
@@ -504,17 +507,22 @@ impl<'a> Hook<'a> {
     }
 
     fn inboxes<'v>(&self, views: &'v [(Page, View)], state: &'v State) -> Vec<Inbox<'v>> {
-        views.iter().map(|(page, view)| inbox(view, &page.id, &self.record.id, state)).collect()
+        views.iter().map(|(page, view)| inbox(view, &page.id, self.id(), state)).collect()
     }
 
     /// Gathers what main gets now (R100). What it picks up is on disk before the output is (R101).
-    fn deliver(&self, moment: Moment, why: Option<Continue>, output: &mut Output) -> Result<()> {
-        let state = self.session()?.state()?;
-        let views = self.views()?;
+    fn deliver(
+        &self,
+        moment: Moment,
+        why: Option<Continue>,
+        state: &State,
+        views: Vec<(Page, View)>,
+        output: &mut Output,
+    ) -> Result<()> {
         let now = self.desk.now();
-        self.say_clerk(&state, now, output)?;
+        self.say_clerk(state, now, output)?;
         for (page, view) in views {
-            let inbox = inbox(&view, &page.id, &self.record.id, &state);
+            let inbox = inbox(&view, &page.id, self.id(), state);
             if !inbox.gone.is_empty() && output.add(&context::gone(&inbox.gone)) {
                 let told = Entry { page: Some(page.id.clone()), seq: Some(view.seq), ..Entry::new(now, Kind::Told) };
                 output.after.push(Entry { turn: state.main.as_ref().map(|main| main.id), ..told });
@@ -527,11 +535,11 @@ impl<'a> Hook<'a> {
                 self.say_debts(&page, &inbox, moment, output)?;
             }
             let again = why == Some(Continue::Debt);
-            let pointers = if again { inbox.pointers.clone() } else { inbox.pointers_to_say(&state) };
+            let pointers = if again { inbox.pointers.clone() } else { inbox.pointers_to_say(state) };
             let told: Vec<(DeliveryId, Vec<_>)> =
                 pointers.iter().map(|pointer| (pointer.delivery, pointer.messages.clone())).collect();
             for (delivery, messages) in told {
-                self.say_pointer(&page.id, delivery, messages, &state, now, output)?;
+                self.say_pointer(&page.id, delivery, messages, state, now, output)?;
             }
             if !inbox.unshown.is_empty() {
                 self.repeat(&page, &inbox, output)?;
@@ -550,7 +558,7 @@ impl<'a> Hook<'a> {
     /// Picks up what is new on a page, under its lock and the session's: inline where it fits, else by pointer (R76).
     fn pick_up(&self, page: Page, output: &mut Output) -> Result<()> {
         let mut page = page.lock(self.deadline)?;
-        if page.page.record.session.as_ref() != Some(&self.record.id) {
+        if page.page.record.session.as_ref() != Some(self.id()) {
             return Ok(());
         }
         page.close_torn_line()?;
@@ -564,7 +572,7 @@ impl<'a> Hook<'a> {
                 turn
             }
         };
-        let inbox = inbox(&page.view, &page.page.id, &self.record.id, &session.state);
+        let inbox = inbox(&page.view, &page.page.id, self.id(), &session.state);
         if inbox.new.is_empty() {
             return Ok(());
         }
@@ -575,7 +583,8 @@ impl<'a> Hook<'a> {
         let text = context::delivery(&fence, &id, delivery, &inbox.new, false);
         // A repetition says a little more, and must fit too.
         if utf16(&text) + 200 > output.room() {
-            let (delivery, messages) = self.write_pointer(&page, &inbox.new)?;
+            // Its file is there before anyone is told of it (R101).
+            let (delivery, messages) = pointer::write(&page, &inbox.new)?;
             return self.say_pointer_locked(&id, delivery, messages, &mut session, turn, now, output);
         }
         let taken: Vec<Entry> = inbox
@@ -606,11 +615,6 @@ impl<'a> Hook<'a> {
         output.add(&text);
         output.after.push(shown(&id, delivery, now));
         Ok(())
-    }
-
-    /// Writes a delivery by pointer: its file is there before anyone is told of it (R101).
-    fn write_pointer(&self, page: &LockedPage, new: &[Bundle<'_>]) -> Result<(DeliveryId, Vec<crate::ids::MessageId>)> {
-        pointer::write(page, new)
     }
 
     #[expect(clippy::too_many_arguments, reason = "one journal entry and one line of output, of values at hand")]

@@ -21,7 +21,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::desk::Desk;
 use crate::ids::{AgentId, PageId, SessionId};
-use crate::refused::Usage;
+use crate::refused::{Refused, Usage};
 
 /// A command waits this long for its locks (R108).
 const WAIT: Duration = Duration::from_secs(10);
@@ -102,6 +102,10 @@ pub fn run() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if cli.agent_id.is_some() && !marked_first() {
+        eprintln!("leaf: --agent-id stands directly after `leaf`, and only leaf's hook writes it: leave it out");
+        return ExitCode::from(2);
+    }
     match dispatch(cli) {
         Ok(code) => code,
         Err(error) if output::is_closed(&error) => ExitCode::SUCCESS,
@@ -112,9 +116,17 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// Whether the mark stands where the hook writes it: a variable of the command line could bring one of its own.
+fn marked_first() -> bool {
+    std::env::args_os().nth(1).is_some_and(|word| word.to_string_lossy().starts_with("--agent-id"))
+}
+
 fn dispatch(cli: Cli) -> Result<ExitCode> {
     let common = &cli.common;
     match cli.command {
+        Command::Install(_) | Command::Uninstall(_) if cli.agent_id.is_some() => {
+            return Err(Refused::by("R60", "installing is the person's: leave it to them").into());
+        }
         Command::Install(args) => return done(install::install(args, common.json)),
         Command::Uninstall(args) => return done(install::uninstall(args, common.json)),
         Command::Demo(args) => return done(demo::run(&args, common.json)),
