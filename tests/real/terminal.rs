@@ -1,5 +1,7 @@
 //! The terminal client: idle sessions wake, /clear keeps the page, a person needs no session id.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -203,19 +205,19 @@ fn r109_clear_keeps_the_page_and_the_new_session_gets_what_comes() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r109_a_debt_survives_clear() {
-    let client = Client::new(|request| match request.references().first() {
-        Some(reference) if request.text().contains("settle up") => {
-            Reply::bash(format!("leaf thread reply {reference} 'Paid.'"))
-        }
-        _ => Reply::text("not now"),
-    });
+    let cleared = Arc::new(AtomicBool::new(false));
+    let (now, mut obey) = (Arc::clone(&cleared), diligent("Paid."));
+    let client =
+        Client::new(move |request| if now.load(Ordering::SeqCst) { obey(request) } else { Reply::text("not now") });
     let terminal = client.open(&session());
     until_parked(&client);
     let message = write(&client, "Do you owe me something?", SESSION);
     delivered(&client, "Do you owe me something?");
     terminal.wait("the end of the turn", |screen| screen.contains("not now"));
+    cleared.store(true, Ordering::SeqCst);
     terminal.say("/clear");
     terminal.wait("an empty screen", |screen| !screen.contains("not now"));
+    // The new conversation never saw the message: by a wake or with this prompt, it is told of it.
     terminal.say("settle up");
     until_answered(&client, &message);
     assert_answered(&client, &message, "Paid.");
