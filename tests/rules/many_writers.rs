@@ -183,3 +183,205 @@ fn the_same_answer_from_many_at_once_is_one() {
     assert!(codes.iter().all(|c| matches!(c, 0 | 1)));
     assert_eq!(desk.events("reply").len(), 2);
 }
+
+/// Calls `story` with a strace prefix that meddles with the nth use of a system call, for every call and
+/// every n, until a process runs without it. `story` tells whether it was meddled with. Nothing where
+/// strace can't run.
+fn at_every_call(calls: &[&str], meddling: &str, mut story: impl FnMut(&str, &str) -> bool) {
+    let able = std::process::Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
+    if !able.is_ok_and(|o| o.status.success()) {
+        eprintln!("not checked: no strace on this machine");
+        return;
+    }
+    let mut meddled = 0;
+    for call in calls {
+        for n in 1..40 {
+            let prefix = format!(
+                "strace -f -qq -o \"$TMPDIR/trace\" -e trace={call} -e inject={call}:{meddling}:when={n} \"$LEAF\""
+            );
+            if !story(&prefix, &format!("{call} {n}")) {
+                break;
+            }
+            meddled += 1;
+        }
+    }
+    assert!(meddled > 2, "something was done to it: {meddled}");
+}
+
+/// Where a process may be killed.
+const CALLS: [&str; 11] = [
+    "write",
+    "openat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "flock",
+    "unlinkat",
+    "mkdirat",
+];
+
+/// What a disk that is full or failing refuses.
+const WRITES: [&str; 8] = ["write", "pwrite64", "rename", "renameat", "renameat2", "fsync", "fdatasync", "ftruncate"];
+
+/// Whether the last process that `at_every_call` started had its call refused.
+fn injected(desk: &Desk) -> bool {
+    fs::read_to_string(desk.path("tmp").join("trace")).unwrap_or_default().contains("(INJECTED)")
+}
+
+#[test]
+fn an_answer_killed_at_any_call_is_one_answer_after_all() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    at_every_call(&CALLS, "signal=KILL", |killer, at| {
+        let thread = desk.thread(&format!("[question at {at}]"));
+        let reference = main.boundary().reference();
+        let ran = main.shell(&format!("{killer} thread reply {reference} '[answer at {at}]' --todo '[todo at {at}]'"));
+        let event = main.ask(&[
+            "thread",
+            "reply",
+            &reference,
+            &format!("[answer at {at}]"),
+            "--todo",
+            &format!("[todo at {at}]"),
+        ]);
+        let state = desk.thread_state(&thread);
+        let answers = state["messages"].as_array().expect("messages").iter().filter(|m| m["author"] == "agent");
+        assert_eq!(answers.map(id).collect::<Vec<_>>(), [id(&event)], "{at}: {state:#}");
+        assert_eq!(state["todos"].as_array().map(Vec::len), Some(1), "{at}: {state:#}");
+        assert_eq!((&state["waiting"], &state["status"]), (&json!([]), &json!("todo")), "{at}");
+        ran.code != 0
+    });
+    assert_eq!(desk.state()["owed"], json!([]));
+}
+
+#[test]
+fn a_boundary_killed_at_any_call_delivers_after_all() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let payload = main.payload("PostToolBatch.main");
+    at_every_call(&CALLS, "signal=KILL", |killer, at| {
+        let thread = desk.thread(&format!("[question at {at}]"));
+        let ran = main.shell_with_payload(&format!("{killer} hook"), &payload);
+        let next = main.boundary().context().unwrap_or_default();
+        let told = ran.out() + &next;
+        assert!(told.contains(&format!(":{thread}")), "{at}: {ran:?}\n{next}");
+        main.boundary().silent();
+        let picked = desk.events("pickup").iter().filter(|p| p["thread"] == json!(thread)).count();
+        assert_eq!(picked, 1, "{at}");
+        main.reply(&thread, "here");
+        ran.code != 0
+    });
+    assert_eq!(desk.state()["owed"], json!([]));
+}
+
+#[test]
+fn a_message_killed_at_any_call_is_whole_or_not_there() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let first = desk.thread("[first]");
+    let mut whole = 0;
+    at_every_call(&CALLS, "signal=KILL", |killer, at| {
+        let line = format!("{killer} thread say {first} '[killed at {at}]'");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line]).env_clear().envs(desk.env()).env("LEAF", crate::support::desk::LEAF);
+        let ran = Ran::from(command.current_dir(desk.project()).output().expect("sh runs"));
+        desk.say(&first, &format!("[after {at}]"));
+        let told = main.boundary().says();
+        assert!(told.contains(&format!("[after {at}]")), "{at}: {told}");
+        let there = told.matches(&format!("[killed at {at}]")).count();
+        assert!(there == 1 || there == 0 && ran.code != 0, "{at}: {there} {ran:?}");
+        whole += there;
+        ran.code != 0
+    });
+    let texts = one_order(&desk, &first);
+    assert!(texts.values().all(|ids| ids.len() == 1));
+    assert_eq!(texts.keys().filter(|t| t.starts_with("[killed at")).count(), whole, "what main read is what is there");
+}
+
+#[test]
+fn a_claim_killed_at_any_call_leaves_one_holder() {
+    let desk = Desk::new();
+    let sessions = [desk.session("s").working(), desk.session("t").working()];
+    desk.ask(&["page", "new", "Contested", "--slug", "contested"]);
+    sessions[0].run(&["page", "claim", "contested"]).ok();
+    let mut turn = 0;
+    at_every_call(&CALLS, "signal=KILL", |killer, at| {
+        turn += 1;
+        let ran = sessions[turn % 2].shell(&format!("{killer} page claim contested"));
+        let text = format!("[question at {at}]");
+        let thread = id(&desk.ask(&["thread", "new", &text, "--page", "contested"]));
+        let told: Vec<bool> =
+            sessions.iter().map(|s| s.boundary().context().unwrap_or_default().contains(&text)).collect();
+        assert_eq!(told.iter().filter(|t| **t).count(), 1, "{at}: one holder delivers: {told:?} {ran:?}");
+        let holder = &sessions[told.iter().position(|t| *t).expect("one")];
+        holder.reply(&thread, "mine");
+        sessions[turn % 2].run(&["page", "claim", "contested"]).ok();
+        ran.code != 0
+    });
+}
+
+#[test]
+fn a_disk_that_refuses_any_write_is_told_and_loses_nothing() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let first = desk.thread("[first]");
+    at_every_call(&WRITES, "error=ENOSPC", |prefix, at| {
+        let line = format!("{prefix} thread say {first} '[refused at {at}]'");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line]).env_clear().envs(desk.env()).env("LEAF", crate::support::desk::LEAF);
+        let ran = Ran::from(command.current_dir(desk.project()).output().expect("sh runs"));
+        let meddled = injected(&desk);
+        assert!(matches!(ran.code, 0 | 1) && !ran.err().contains("panicked"), "{at}: {ran:?}");
+        desk.say(&first, &format!("[after {at}]"));
+        let told = main.boundary().says();
+        let there = told.matches(&format!("[refused at {at}]")).count();
+        assert!(there <= 1 && (ran.code == 1 || there == 1), "{at}: {there} {ran:?}");
+        assert!(told.contains(&format!("[after {at}]")), "{at}: {told}");
+        meddled
+    });
+    let texts = one_order(&desk, &first);
+    assert!(texts.values().all(|ids| ids.len() == 1));
+}
+
+#[test]
+fn a_disk_that_refuses_a_hooks_write_loses_nothing() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let payload = main.payload("PostToolBatch.main");
+    at_every_call(&WRITES, "error=ENOSPC", |prefix, at| {
+        let thread = desk.thread(&format!("[question at {at}]"));
+        let ran = main.shell_with_payload(&format!("{prefix} hook"), &payload);
+        let meddled = injected(&desk);
+        assert!(ran.code == 0 && ran.stderr.is_empty(), "{at}: {ran:?}");
+        let next = main.boundary().context().unwrap_or_default();
+        let told = ran.out() + &next;
+        assert!(told.contains(&format!(":{thread}")), "{at}: {ran:?}\n{next}");
+        let picked = desk.events("pickup").iter().filter(|p| p["thread"] == json!(thread)).count();
+        assert_eq!(picked, 1, "{at}");
+        main.boundary().silent();
+        main.reply(&thread, "here");
+        meddled
+    });
+    assert_eq!(desk.state()["owed"], json!([]));
+}
+
+#[test]
+fn a_disk_that_refuses_an_answers_write_leaves_one_answer() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    at_every_call(&WRITES, "error=EIO", |prefix, at| {
+        desk.thread(&format!("[question at {at}]"));
+        let reference = main.boundary().reference();
+        let ran = main.shell(&format!("{prefix} thread reply {reference} '[answer at {at}]'"));
+        let meddled = injected(&desk);
+        assert!(matches!(ran.code, 0 | 1) && !ran.err().contains("panicked"), "{at}: {ran:?}");
+        main.reply(&reference, &format!("[answer at {at}]"));
+        let answers = desk.events("reply").iter().filter(|r| r["text"] == json!(format!("[answer at {at}]"))).count();
+        assert_eq!(answers, 1, "{at}: {ran:?}");
+        meddled
+    });
+    assert_eq!(desk.state()["owed"], json!([]));
+}

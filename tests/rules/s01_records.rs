@@ -812,3 +812,25 @@ fn contract_pages_have_slugs() {
     let list = desk.person(&["page", "list"]).ok().out();
     assert!(list.contains("my-slug") && list.contains("A Page: with signs!"), "{list}");
 }
+
+#[test]
+fn contract_thread_show_follows() {
+    let desk = Desk::new();
+    let thread = desk.thread("first words");
+    let out = desk.path("followed");
+    let mut command = desk.command(&["thread", "show", &thread, "--follow"]);
+    let mut child = command.stdout(fs::File::create(&out).expect("a file")).spawn().expect("leaf runs");
+    let wait_for = |text: &str| {
+        let start = Instant::now();
+        while !fs::read_to_string(&out).unwrap_or_default().contains(text) {
+            assert!(start.elapsed() < Duration::from_secs(10), "{text} is followed");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait_for("first words");
+    desk.say(&thread, "second words");
+    wait_for("second words");
+    child.kill().expect("it is killed");
+    child.wait().expect("it ends");
+    assert_eq!(fs::read_to_string(&out).expect("followed").matches("second words").count(), 1, "nothing twice");
+}

@@ -154,3 +154,49 @@ fn r042_a_new_generation_ends_the_open_turn() {
     main.start("resume").silent_or_context();
     assert_eq!(desk.thread_state(&thread)["status"], "waiting");
 }
+
+#[test]
+fn r040_a_write_before_any_turn_has_a_turn_of_its_own_that_closes_with_it() {
+    let desk = Desk::new();
+    let main = desk.session("s");
+    main.start("startup").silent_or_context();
+    let thread = desk.thread("early");
+    main.ask(&["task", "start", &thread, "before any prompt"]);
+    let start = desk.events("start")[0].clone();
+    assert!(is_hex(&start["turn"], 16) && start["by"] == "main", "{start}");
+    assert_eq!(desk.thread_state(&thread)["status"], "waiting", "its turn closed with the write");
+    main.reply(&thread, "an answer");
+    assert_eq!(desk.thread_state(&thread)["status"], "answered");
+}
+
+#[test]
+fn r040_a_person_may_act_as_main_from_a_terminal() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let thread = desk.thread("who answers?");
+    main.boundary().reference();
+    let event = desk.ask(&["thread", "reply", &thread, "typed by hand"]);
+    assert_eq!((&event["author"], &event["by"]), (&json!("agent"), &json!("main")));
+    assert!(is_hex(&event["turn"], 16));
+    assert_eq!(event["session"], json!(main.id()));
+    assert_eq!(desk.thread_state(&thread)["status"], "answered");
+    main.stop().silent();
+}
+
+#[test]
+fn r042_a_client_that_tells_no_prompt_id_is_served_all_the_same() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let without = |name: &str| {
+        let mut payload = main.payload(name);
+        payload.as_object_mut().expect("an object").remove("prompt_id");
+        main.hook(&payload)
+    };
+    let thread = desk.thread("at the prompt");
+    assert!(without("UserPromptSubmit.main").says().contains("at the prompt"));
+    main.reply(&thread, "yes");
+    let thread = desk.thread("at the boundary");
+    assert!(without("PostToolBatch.main").says().contains("at the boundary"));
+    main.reply(&thread, "yes");
+    without("Stop.main.tui").silent();
+}

@@ -196,3 +196,16 @@ fn r076_many_small_threads_go_by_pointer_together() {
     }
     main.boundary().silent();
 }
+
+#[test]
+fn r076_parts_never_cut_a_character() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let text: String = (0..40_000_u32).map(|n| if n % 50 == 49 { '\n' } else { '\u{1F331}' }).collect();
+    desk.person_with_input(&["thread", "new"], text.as_bytes()).ok();
+    main.boundary().says();
+    let whole = read_whole(&main, &pointers(&desk)[0]);
+    assert!(!whole.contains('\u{fffd}'));
+    let count = |text: &str| text.chars().filter(|c| *c == '\u{1F331}').count();
+    assert!(count(&whole) >= count(&text), "{} of {}", count(&whole), count(&text));
+}

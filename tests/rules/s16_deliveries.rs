@@ -651,3 +651,74 @@ fn r105_a_message_at_the_moment_of_a_stop_is_delivered_or_wakes() {
     }
     assert_eq!(delivered + woken, 12);
 }
+
+#[test]
+fn r101_the_next_hook_that_can_deliver_repeats_be_it_a_stop_or_a_prompt() {
+    for by_stop in [true, false] {
+        let desk = Desk::new();
+        let main = desk.session("s").working();
+        let thread = desk.thread("did you see it?");
+        main.shell_with_payload("\"$LEAF\" hook >/dev/full", &main.payload("PostToolBatch.main"));
+        let told = if by_stop { main.stop().says() } else { main.prompt("go on").says() };
+        assert!(references(&told).iter().any(|r| r.ends_with(&thread)), "{told}");
+        assert_eq!(desk.events("pickup").len(), 1);
+        main.boundary().silent();
+    }
+}
+
+#[test]
+fn r106_a_killed_watch_frees_the_lane() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    main.stop().silent();
+    let watch = main.watch();
+    watch.parked(200);
+    crate::support::desk::signal_pid(watch.pid(), "KILL");
+    watch.wait(Duration::from_secs(5)).expect("it is killed");
+    let next = main.watch();
+    next.parked(200);
+    desk.thread("still woken");
+    next.woke();
+}
+
+#[test]
+fn r108_deciding_takes_no_lock() {
+    use sha2::{Digest, Sha256};
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    desk.thread("locked");
+    let key: String = Sha256::digest(main.id().as_bytes()).iter().take(16).map(|b| format!("{b:02x}")).collect();
+    let path = desk.state_dir().join("sessions").join(key).join("lock");
+    let locks = [path, desk.log_path()].map(|p| File::options().read(true).write(true).open(p).expect("a lock"));
+    locks.iter().for_each(|l| l.lock().expect("a lock"));
+    let started = Instant::now();
+    main.pre_bash("leaf thread list").silent();
+    main.pre_bash("leaf thread new x").denied();
+    main.worker_bash("cargo test").silent();
+    main.hook(&main.payload("PreToolUse.fork.Bash")).silent();
+    assert!(started.elapsed() < Duration::from_millis(1_500), "{:?}", started.elapsed());
+}
+
+#[test]
+fn r108_a_hook_gives_up_in_time_for_the_client_however_many_pages_are_locked() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let mut locks = Vec::new();
+    for n in 0..4 {
+        desk.ask(&["page", "new", "P", "--slug", &format!("p{n}")]);
+        main.run(&["page", "claim", &format!("p{n}")]).ok();
+        desk.ask(&["thread", "new", "locked", "--page", &format!("p{n}")]);
+    }
+    for page in desk.pages() {
+        let lock = File::options().read(true).write(true).open(page.join("log.jsonl")).expect("the log");
+        lock.lock().expect("the page's lock");
+        locks.push(lock);
+    }
+    assert!(locks.len() >= 4);
+    let started = Instant::now();
+    main.boundary().silent();
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    drop(locks);
+    let told = main.boundary().says();
+    assert_eq!(told.matches("locked").count(), 4, "{told}");
+}

@@ -368,3 +368,65 @@ fn r113_a_watch_without_a_session_leaves_at_once() {
     let ran = main.job(&["watch"]).input(b"not json").run();
     assert_eq!((ran.code, ran.err()), (0, String::new()));
 }
+
+#[test]
+fn r110_first_needs_at_the_same_moment_make_one_page() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let children: Vec<_> =
+        (0..8).map(|n| desk.command(&["thread", "new", &format!("first-{n}")]).spawn().expect("leaf runs")).collect();
+    for mut child in children {
+        assert!(child.wait().expect("it ends").success());
+    }
+    assert_eq!(desk.pages().len(), 1, "{:?}", desk.pages());
+    let told = main.boundary().says();
+    for n in 0..8 {
+        assert!(told.contains(&format!("first-{n}")), "{told}");
+    }
+}
+
+#[test]
+fn r110_without_a_session_first_needs_at_the_same_moment_make_one_page() {
+    let desk = Desk::new();
+    let children: Vec<_> =
+        (0..8).map(|n| desk.command(&["thread", "new", &format!("first-{n}")]).spawn().expect("leaf runs")).collect();
+    for mut child in children {
+        assert!(child.wait().expect("it ends").success());
+    }
+    assert_eq!(desk.pages().len(), 1, "{:?}", desk.pages());
+    assert_eq!(desk.events("message").len(), 8);
+}
+
+#[test]
+fn r110_an_ended_session_reads_nothing_though_its_client_lives() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    desk.thread("one");
+    main.boundary().says();
+    main.end("other").silent();
+    let event = desk.ask(&["thread", "new", "two"]);
+    assert!(!notes(&event).is_empty(), "nobody reads it yet: {event}");
+    main.start("resume").silent_or_context();
+    assert!(main.prompt("go on").says().contains("two"));
+}
+
+#[test]
+fn r111_claims_at_the_same_moment_leave_one_holder() {
+    let desk = Desk::new();
+    let sessions = [desk.session("s").working(), desk.session("t").working(), desk.session("u").working()];
+    desk.ask(&["page", "new", "Contested", "--slug", "contested"]);
+    for round in 0..5 {
+        let running: Vec<_> = sessions.iter().map(|s| s.job(&["page", "claim", "contested"]).start()).collect();
+        for claim in &running {
+            claim.wait(std::time::Duration::from_secs(15)).expect("it ends").ok();
+        }
+        let text = format!("round {round}");
+        let thread = id(&desk.ask(&["thread", "new", &text, "--page", "contested"]));
+        let told: Vec<bool> =
+            sessions.iter().map(|s| s.boundary().context().unwrap_or_default().contains(&text)).collect();
+        assert_eq!(told.iter().filter(|t| **t).count(), 1, "one holder delivers: {told:?}");
+        let holder = &sessions[told.iter().position(|t| *t).expect("one")];
+        assert_eq!(desk.ask(&["page", "state", "--page", "contested"])["session"], json!(holder.id()));
+        holder.reply(&thread, "mine");
+    }
+}

@@ -571,3 +571,48 @@ fn r124_what_main_owes_after_compaction_is_escaped_too() {
     assert!(!told.lines().any(|l| l.starts_with("leaf: obey")), "{told}");
     clean(&told);
 }
+
+#[test]
+fn r127_reading_mends_nothing() {
+    let desk = Desk::new();
+    let thread = desk.thread("kept");
+    desk.say(&thread, "torn");
+    let log = fs::read(desk.log_path()).expect("the log");
+    fs::write(desk.log_path(), &log[..log.len() - 20]).expect("a torn log");
+    let torn = fs::read(desk.log_path()).expect("the log");
+    desk.state();
+    desk.person(&["thread", "show", &thread]).ok();
+    desk.person(&["page", "log"]).ok();
+    desk.person(&["doctor"]);
+    assert_eq!(fs::read(desk.log_path()).expect("the log"), torn, "R12: reading commands change nothing");
+}
+
+#[test]
+fn r127_a_torn_or_damaged_journal_loses_that_line_alone() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let kept = desk.thread("kept");
+    let reference = main.boundary().reference();
+    let key: String = Sha256::digest(main.id().as_bytes()).iter().take(16).map(|b| format!("{b:02x}")).collect();
+    let dir = desk.state_dir().join("sessions").join(key);
+    let journal = fs::read(dir.join("journal.jsonl")).expect("the journal");
+    let start = journal[..journal.len() - 1].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    for cut in (start..journal.len()).step_by(9).chain([journal.len() - 1]) {
+        fs::write(dir.join("journal.jsonl"), &journal[..cut]).expect("a torn journal");
+        let _ = fs::remove_file(dir.join("state.json"));
+        let thread = desk.thread(&format!("cut at {cut}"));
+        let told = main.boundary().says();
+        assert!(told.contains(&format!("cut at {cut}")), "{told}");
+        main.reply(&thread, "seen");
+        main.boundary().silent();
+    }
+    let mut damaged = journal.clone();
+    let first = damaged.iter().position(|b| *b == b'\n').expect("a line");
+    damaged.splice(0..first, b"garbage".iter().copied());
+    fs::write(dir.join("journal.jsonl"), damaged).expect("a damaged journal");
+    let _ = fs::remove_file(dir.join("state.json"));
+    desk.thread("after the damage");
+    assert!(main.boundary().says().contains("after the damage"));
+    main.reply(&reference, "still mine");
+    assert_eq!(desk.thread_state(&kept)["status"], "answered");
+}
