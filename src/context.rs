@@ -7,7 +7,7 @@ use crate::ids::{DeliveryId, PageId, Reference};
 use crate::page::view::{Message, Todo};
 use crate::rules::deliver::{Bundle, Debt, Gone};
 use crate::session::journal::ClerkLine;
-use crate::text::{Fence, count, first_words, utf16};
+use crate::text::{Fence, TITLE, clip, count, first_words, utf16};
 
 /// How many of a kind are listed before the rest is only counted.
 const LISTED: usize = 12;
@@ -49,7 +49,13 @@ pub fn fenced_message(fence: &Fence, bundle: &Bundle<'_>, message: &Message) -> 
         message.ts.brief(),
         if message.owes { "" } else { ", owes no reply" }
     );
-    fence.fenced(&head, &message.text)
+    // A title of the user's own says what the text may not.
+    let titled = message.id == bundle.thread.id.into() && bundle.thread.title != clip(&message.text, TITLE);
+    if titled {
+        fence.fenced(&head, &format!("Title: {}\n\n{}", bundle.thread.title, message.text))
+    } else {
+        fence.fenced(&head, &message.text)
+    }
 }
 
 /// Returns the line that says where a delivery by pointer lies (R76).

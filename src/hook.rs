@@ -16,9 +16,9 @@ use crate::desk::Desk;
 use crate::errors;
 use crate::ids::{DeliveryId, Generation, PageId, SessionId, TurnId};
 use crate::lock::Deadline;
+use crate::page::Page;
 use crate::page::event::{Actor, By, pickup};
 use crate::page::view::View;
-use crate::page::Page;
 use crate::place::{Dir, canonical};
 use crate::pointer;
 use crate::rules::deliver::{self, Bundle, Continue, Inbox, Moment, inbox};
@@ -127,6 +127,9 @@ fn way_out(forbidden: words::Forbidden) -> String {
             format!(
                 "leaf: `leaf {verb}` is for the client's hooks alone: `leaf page state` shows what stands, `leaf thread reply` answers"
             )
+        }
+        words::Forbidden::User("trust") => {
+            format!("leaf: `leaf {verb}` is the user's decision, made in a terminal of their own: ask them for it")
         }
         words::Forbidden::User(_) => format!(
             "leaf: `leaf {verb}` speaks as the user, who writes from a terminal of their own: to say something in a thread, \

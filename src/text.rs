@@ -22,6 +22,9 @@ pub fn one_line(text: &str) -> String {
     harmless(&line)
 }
 
+/// A thread's title, where the user gives none, is its text's first words: at most this many characters.
+pub const TITLE: usize = 60;
+
 /// Returns the first words of a text as one line of at most `limit` characters, as they were written: for what is stored.
 pub fn clip(text: &str, limit: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -180,7 +180,7 @@ fn ack(run: &Run, prefix: &Prefix) -> Result<()> {
             return match earlier(desk, id) {
                 Some(event) => desk.report(
                     &event,
-                    &format!("delivery {id} was acknowledged already"),
+                    &format!("delivery {id} is acknowledged"),
                     vec!["it was acknowledged already".to_owned()],
                 ),
                 None => Err(gone(id).into()),

@@ -84,6 +84,12 @@ enum Command {
     Install(install::InstallArgs),
     /// Take leaf out of Claude Code
     Uninstall(install::UninstallArgs),
+    /// One hook event of the client's, its payload on stdin (for hooks.json alone)
+    #[command(hide = true)]
+    Hook,
+    /// Park until an idle session is to wake: exit 2 (for hooks.json alone)
+    #[command(hide = true)]
+    Watch,
     /// Check the installation, the state directory, the logs
     Doctor,
 }
@@ -131,6 +137,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Uninstall(args) => return done(install::uninstall(args, common.json)),
         Command::Demo(args) => return done(demo::run(&args, common.json)),
         Command::Doctor => return doctor::doctor(common.json),
+        Command::Hook => return Ok(crate::hook::run()),
+        Command::Watch => return Ok(crate::watch::run()),
         _ => {}
     }
     let run = Run { desk: Desk::new(WAIT)?, common: cli.common.clone(), agent: cli.agent_id };
@@ -142,7 +150,12 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Why(args) => why::run(&run, &args),
         Command::Status => status::run(&run),
         Command::Trust(args) => trust::run(&run, &args),
-        Command::Install(_) | Command::Uninstall(_) | Command::Demo(_) | Command::Doctor => Ok(()),
+        Command::Install(_)
+        | Command::Uninstall(_)
+        | Command::Demo(_)
+        | Command::Doctor
+        | Command::Hook
+        | Command::Watch => Ok(()),
     })
 }
 

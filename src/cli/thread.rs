@@ -141,7 +141,7 @@ fn page_of_thread(run: &Run, speaker: &Speaker, prefix: &Prefix) -> Result<Page>
 fn title_of(text: &str, title: Option<String>) -> Result<String> {
     let title = match title {
         Some(title) => text::clip(&title, 200),
-        None => text::clip(text, 60),
+        None => text::clip(text, text::TITLE),
     };
     if title.is_empty() {
         return Err(Refused::input("the title is empty: leave it out, and the text's first words serve").into());
@@ -174,9 +174,13 @@ fn say(run: &Run, thread: &str, text: TextArgs, owes: bool) -> Result<()> {
         let thread = pick_thread(&desk.page.view, &prefix)?;
         let id = thread.id;
         let main_owed = holding::main_owes(thread);
+        let reopens = thread.resolved.is_some();
         let body = Body::Message { thread: id, text, owes, title: None, main_owed };
         let events = desk.append(vec![draft(Author::User, body)])?;
         let mut notes = Vec::new();
+        if reopens {
+            notes.push(format!("thread {id} was resolved; this opens it again"));
+        }
         if desk.unread() {
             notes.push(format!("no live session holds page {}: nobody reads it yet", desk.page.page.id));
         }
