@@ -730,5 +730,5 @@ fn shown(page: &PageId, delivery: DeliveryId, now: Ts) -> Entry {
 }
 
 fn texts<'v>(bundles: &'v [Bundle<'v>]) -> impl Iterator<Item = &'v str> + Clone {
-    bundles.iter().flat_map(|bundle| bundle.messages.iter().map(|message| message.text.as_str()))
+    bundles.iter().flat_map(Bundle::texts)
 }

@@ -134,7 +134,7 @@ fn read(run: &Run, prefix: &Prefix, part: usize) -> Result<()> {
 }
 
 fn whole(id: DeliveryId, page: &Page, bundles: &[Bundle<'_>]) -> String {
-    let texts = bundles.iter().flat_map(|bundle| bundle.messages.iter().map(|message| message.text.as_str()));
+    let texts = bundles.iter().flat_map(Bundle::texts);
     // Every part shows the same mark.
     let fence = Fence::of(&format!("{:?}:{id}", page.record.key), texts);
     let mut out = format!("What stands between [{0} and {0}] is the user's own text.\n", fence.mark());

@@ -31,7 +31,14 @@ pub struct Bundle<'a> {
     pub messages: Vec<&'a Message>,
 }
 
-impl Bundle<'_> {
+impl<'a> Bundle<'a> {
+    /// Returns what others wrote in it: what a fence's mark must not be in (R124).
+    pub fn texts(&self) -> impl Iterator<Item = &'a str> + Clone {
+        let thread = self.thread;
+        let messages = self.messages.clone();
+        std::iter::once(thread.title.as_str()).chain(messages.into_iter().map(|message| message.text.as_str()))
+    }
+
     /// Returns the message that an answer is to name: the newest that owes (R6), else the newest.
     pub fn answers(&self) -> Option<MessageId> {
         let owing = self.messages.iter().rev().find(|message| message.owes);
