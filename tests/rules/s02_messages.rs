@@ -336,3 +336,15 @@ fn r012_reading_changes_nothing() {
     }
     assert_eq!(desk.files(&caches), before, "reading commands change nothing");
 }
+
+#[test]
+fn r009_an_answer_to_what_was_resolved_is_accepted() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let thread = desk.thread("a question");
+    let reference = main.boundary().reference();
+    desk.person(&["thread", "resolve", &thread]).ok();
+    main.reply(&reference, "an answer all the same");
+    assert_eq!(desk.thread_state(&thread)["status"], "resolved");
+    assert_eq!(desk.events("reply").len(), 1);
+}

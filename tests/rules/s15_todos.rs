@@ -230,3 +230,16 @@ fn r098_a_start_stops_counting_when_its_turn_ends() {
     main.prompt("next").silent_or_context();
     assert!(main.stop().says().contains("tidy the fixtures"));
 }
+
+#[test]
+fn r097_a_failed_todo_wakes_an_idle_session_for_its_message() {
+    let desk = Desk::new();
+    let (main, _, todo) = waiting_with_a_todo(&desk, "a big piece of work");
+    main.stop().silent_or_context();
+    main.stop_active().silent();
+    let watch = main.watch();
+    watch.parked(500);
+    desk.ask(&["task", "end", &todo, "failed"]);
+    watch.woke();
+    assert!(main.prompt("woken").says().contains("a big piece of work"));
+}

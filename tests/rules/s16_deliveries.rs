@@ -722,3 +722,51 @@ fn r108_a_hook_gives_up_in_time_for_the_client_however_many_pages_are_locked() {
     let told = main.boundary().says();
     assert_eq!(told.matches("locked").count(), 4, "{told}");
 }
+
+#[test]
+fn r105_after_an_api_error_a_new_message_wakes() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let watch = main.watch_with("UserPromptSubmit.main");
+    watch.parked(200);
+    main.stop_failure().silent();
+    desk.thread("try again?");
+    watch.woke();
+}
+
+#[test]
+fn r105_one_wake_for_one_message() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    main.stop().silent();
+    let watch = main.watch();
+    watch.parked(200);
+    desk.thread("wake up");
+    watch.woke();
+    assert!(main.prompt("woken").says().contains("wake up"));
+    // Got and left unanswered: old debt, no input; the next watch stays parked for it.
+    main.stop().says();
+    main.stop_active().silent();
+    let next = main.watch();
+    next.parked(1_500);
+}
+
+#[test]
+fn r106_the_lane_tells_its_holder() {
+    use sha2::{Digest, Sha256};
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    main.stop().silent();
+    let watch = main.watch();
+    watch.parked(300);
+    let key: String = Sha256::digest(main.id().as_bytes()).iter().take(16).map(|b| format!("{b:02x}")).collect();
+    let lane = desk.state_dir().join("sessions").join(key).join("lanes").join("watch");
+    let record = std::fs::read_to_string(&lane).expect("lanes/watch");
+    assert!(record.contains(&watch.pid().to_string()), "{record}");
+    assert_eq!(crate::support::desk::mode(&lane), 0o600);
+    let file = File::options().read(true).write(true).open(&lane).expect("the lane");
+    assert!(file.try_lock().is_err(), "held while the watch lives");
+    crate::support::desk::signal_pid(watch.pid(), "KILL");
+    watch.wait(Duration::from_secs(5)).expect("it is killed");
+    file.try_lock().expect("free once it is gone");
+}

@@ -186,7 +186,7 @@ fn r110_a_session_can_be_named() {
 fn r111_a_claim_moves_the_page_and_what_is_owed() {
     let desk = Desk::new();
     let first = desk.session("s").working();
-    desk.thread("picked up by the first");
+    let old = desk.thread("picked up by the first");
     first.boundary().reference();
     let fresh = desk.thread("not picked up");
     let second = desk.session("t").working();
@@ -197,6 +197,8 @@ fn r111_a_claim_moves_the_page_and_what_is_owed() {
     let mut told = second.boundary().says();
     told += &second.prompt("go on").context().unwrap_or_default();
     assert!(told.contains("not picked up") && references(&told).iter().any(|r| r.ends_with(&fresh)), "{told}");
+    // The new holder owes the other one too, and never got it (R100).
+    assert!(references(&told).iter().any(|r| r.ends_with(&old)), "{told}");
     let heard = first.boundary().context().unwrap_or_default();
     assert_eq!(references(&heard), Vec::<String>::new(), "at most that the page is gone: {heard}");
     first.boundary().silent();
@@ -429,4 +431,28 @@ fn r111_claims_at_the_same_moment_leave_one_holder() {
         assert_eq!(desk.ask(&["page", "state", "--page", "contested"])["session"], json!(holder.id()));
         holder.reply(&thread, "mine");
     }
+}
+
+#[test]
+fn r110_an_id_finds_its_page_from_anywhere() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let thread = desk.thread("of the project");
+    main.boundary().reference();
+    let mut command = desk.command(&["thread", "say", &thread, "from elsewhere", "--json"]);
+    let ran = crate::support::desk::Ran::from(command.current_dir(desk.home()).output().expect("leaf runs"));
+    assert_eq!(ran.ok().json()["thread"], json!(thread));
+    assert_eq!(desk.pages().len(), 1);
+    assert!(main.boundary().says().contains("from elsewhere"));
+}
+
+#[test]
+fn r110_a_page_whose_session_is_gone_has_no_reader() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let thread = desk.thread("one");
+    main.boundary().says();
+    main.client.kill();
+    let event = desk.ask(&["thread", "say", &thread, "two"]);
+    assert!(!notes(&event).is_empty(), "nobody reads it yet: {event}");
 }
