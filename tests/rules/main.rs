@@ -11,6 +11,7 @@ mod s01_records;
 mod s02_messages;
 mod s07_turns;
 mod s08_holding;
+mod s08_model;
 mod s11_identity;
 mod s12_boundary;
 mod s15_todos;

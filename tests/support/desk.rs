@@ -144,6 +144,11 @@ impl Desk {
         self.ask(&["page", "state"])
     }
 
+    /// `leaf page state --json`, or nothing where there is no page yet.
+    pub fn state_or_none(&self) -> Option<Value> {
+        if self.pages().is_empty() { None } else { Some(self.state()) }
+    }
+
     /// A thread of the page state.
     #[track_caller]
     pub fn thread_state(&self, thread: &str) -> Value {
