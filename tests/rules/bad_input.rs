@@ -252,7 +252,7 @@ fn a_read_only_state_directory() {
     let desk = Desk::new();
     let line = r#"
         T=$("$LEAF" thread new kept --json | tr -d ' \n' | sed 's/.*"id":"\([0-9a-f]*\)".*/\1/') || exit 98
-        mount -o remount,ro "$LEAF_HOME" || exit 97
+        mount -o remount,bind,ro "$LEAF_HOME" || exit 97
         "$LEAF" thread say "$T" more; echo "code $?"
         "$LEAF" thread new more; echo "code $?"
         "$LEAF" thread show "$T"; echo "read $?"
