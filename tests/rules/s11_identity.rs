@@ -278,3 +278,31 @@ fn r073_the_entry_of_pre_tool_use_has_a_short_timeout() {
     }
     assert!(seconds("Stop").iter().any(|(watch, _)| *watch), "an idle session is watched");
 }
+
+#[test]
+fn r071_a_client_below_a_client_is_its_own() {
+    let desk = Desk::new();
+    let outer = desk.session("s").working();
+    let thread = desk.thread("for the outer one");
+    outer.boundary().reference();
+    // `claude -p` from the outer one's Bash tool: a client with a session of its own.
+    let inner = desk.session_of(&outer.client, "inner");
+    let payload = |name: &str, session: &Session<'_>| crate::support::desk::quoted(&session.payload(name).to_string());
+    let inside = format!(
+        "export CLAUDE_PID=$$ CLAUDE_CODE_SESSION_ID={} CLAUDE_CODE_SESSION_ATTENDED=0\n\
+         printf %s {} | \"$LEAF\" hook\nprintf %s {} | \"$LEAF\" hook\n\
+         \"$LEAF\" thread new 'from inside'; echo code $?\n\
+         \"$LEAF\" thread line {thread} 'from inside' --json\necho code $?",
+        inner.id(),
+        payload("SessionStart.main.startup", &inner),
+        payload("UserPromptSubmit.main", &inner),
+    );
+    let ran = outer.shell(&format!("sh -c {}", crate::support::desk::quoted(&inside)));
+    assert!(ran.out().contains("code 1"), "nobody below a client is the user: {ran:?}");
+    assert_eq!(desk.events("message").len(), 1);
+    for line in desk.events("line") {
+        assert_eq!(line["session"], json!(inner.id()), "never the outer one's: {line}");
+    }
+    assert_eq!(desk.state()["session"], json!(outer.id()));
+    outer.reply(&thread, "mine still");
+}
