@@ -834,3 +834,37 @@ fn contract_thread_show_follows() {
     child.wait().expect("it ends");
     assert_eq!(fs::read_to_string(&out).expect("followed").matches("second words").count(), 1, "nothing twice");
 }
+
+#[test]
+fn r005_a_rotated_journal_forgets_nothing_that_still_counts() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let held = desk.thread("picked up in this turn");
+    main.boundary().reference();
+    let dir = session_dir(&desk, main.id());
+    let pieces = || -> Vec<PathBuf> {
+        let names = fs::read_dir(&dir).expect("the session").map(|e| e.expect("an entry").path());
+        names.filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("journal"))).collect()
+    };
+    // A damaged line costs itself alone (R127), and fills the journal as well as any.
+    for round in 0..10 {
+        let mut journal = fs::read(dir.join("journal.jsonl")).expect("the journal");
+        journal.extend(std::iter::repeat_n(b'x', 600 << 10));
+        journal.push(b'\n');
+        fs::write(dir.join("journal.jsonl"), journal).expect("the journal");
+        let thread = desk.thread(&format!("round {round}"));
+        main.boundary().reference();
+        main.reply(&thread, "seen");
+        main.start("compact").silent_or_context();
+    }
+    assert!(pieces().len() > 1, "it was rotated: {:?}", pieces());
+    let size: u64 = pieces().iter().map(|p| fs::metadata(p).expect("a piece").len()).sum();
+    assert!(size < 5 << 20, "a few older pieces, not all: {size} bytes in {:?}", pieces());
+    assert_eq!(desk.thread_state(&held)["status"], "working");
+    let before = desk.state();
+    fs::remove_file(dir.join("state.json")).ok();
+    assert_eq!(desk.state(), before, "the state may be deleted at any time");
+    main.stop().says();
+    main.stop_active().silent();
+    assert_eq!(desk.thread_state(&held)["status"], "waiting");
+}
