@@ -1,14 +1,16 @@
 //! The edge that commands and hooks share: the state directory, the clock, who speaks (R71), which session (R110) and which
 //! page a command is about.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 
 use crate::clock::{Clock, Ts};
-use crate::ids::{EventId, IdKey, PageId, SessionId};
-use crate::lock::Deadline;
+use crate::errors;
+use crate::ids::{EventId, IdKey, PageId, SessionId, sha256_hex};
+use crate::lock::{self, Deadline};
 use crate::page::view::View;
 use crate::page::{Page, PageRecord};
 use crate::place::{self, Dir, Env, canonical};
@@ -178,7 +180,7 @@ impl Desk {
                 None => Err(unknown_session(id).into()),
             },
             (Speaker::Person, None) => {
-                let here = canonical(&std::env::current_dir().unwrap_or_default());
+                let here = self.here()?;
                 let mut best: Option<((Ts, Option<SystemTime>), Session)> = None;
                 for session in Session::all(&home)? {
                     let record = &session.record;
@@ -208,7 +210,7 @@ impl Desk {
         let record = SessionRecord {
             process: self.client(),
             attended: self.attended(),
-            ..SessionRecord::new(id.clone(), canonical(cwd).to_string_lossy().into_owned(), self.now())
+            ..self.fresh_record(&home, id, canonical(cwd).to_string_lossy().into_owned())
         };
         Session::make(&home, &record, self.deadline())
     }
@@ -220,10 +222,11 @@ impl Desk {
     pub fn held(&self, home: &Dir, record: &SessionRecord) -> Result<Vec<Page>> {
         let mut pages = Vec::new();
         for id in record.pages.iter().rev() {
-            if let Some(page) = Page::open(home, id)?
-                && page.record.session.as_ref() == Some(&record.id)
-            {
-                pages.push(page);
+            match Page::open(home, id) {
+                Ok(Some(page)) if page.record.session.as_ref() == Some(&record.id) => pages.push(page),
+                Ok(_) => {}
+                // One page that can't be read must not keep the others from the session.
+                Err(error) => errors::note(&format!("page {id}: {error:#}")),
             }
         }
         Ok(pages)
@@ -340,6 +343,41 @@ impl Desk {
         Ok(Some(locked.page))
     }
 
+    /// Returns the present directory, with symlinks resolved.
+    ///
+    /// # Errors
+    /// Where it was removed, or has a name that isn't UTF-8: a page's project is written as text.
+    pub fn here(&self) -> Result<PathBuf> {
+        let here = std::env::current_dir().map_err(|error| {
+            Refused::input(format!(
+                "can't tell the current directory ({}): change to one that exists",
+                place::plain(&error)
+            ))
+        })?;
+        let here = canonical(&here);
+        match here.to_str() {
+            Some(_) => Ok(here),
+            None => Err(Refused::input("the current directory's name is not UTF-8: run leaf in another one").into()),
+        }
+    }
+
+    /// Returns the pages that say that a session holds them, the one that came last last: for a session whose record is lost.
+    fn pages_of(&self, home: &Dir, id: &SessionId) -> Vec<PageId> {
+        let all = Page::all(home).unwrap_or_default();
+        let mut pages: Vec<Page> = all
+            .iter()
+            .filter_map(|page| Page::open(home, page).ok().flatten())
+            .filter(|page| page.record.session.as_ref() == Some(id))
+            .collect();
+        pages.sort_by_key(|page| page.record.held_since);
+        pages.into_iter().map(|page| page.id).collect()
+    }
+
+    /// Returns the record of a session that was just heard of.
+    pub fn fresh_record(&self, home: &Dir, id: &SessionId, cwd: String) -> SessionRecord {
+        SessionRecord { pages: self.pages_of(home, id), ..SessionRecord::new(id.clone(), cwd, self.now()) }
+    }
+
     /// Returns the page that a session first needs (R110): one that it holds, else its project's newest page that no live
     /// session holds, else a new one.
     ///
@@ -353,10 +391,28 @@ impl Desk {
         if let Some(found) = self.inherit_page(&home, session)? {
             return Ok(found);
         }
+        // Two first needs at once make one page: who comes second finds it.
         let project = PathBuf::from(&session.record.cwd);
+        let _lock = self.lock_project(&home, &project)?;
+        let now = Session::open(&home, &session.record.id)?;
+        if let Some(now) = now
+            && let Some(page) = self.held(&home, &now.record)?.into_iter().next()
+        {
+            return Ok(Found { page, notes: Vec::new() });
+        }
         let page = self.make_page(&project_title(&project), None, &project, Some(session))?;
         let notes = vec![format!("made page {} for this session", page.id)];
         Ok(Found { page, notes })
+    }
+
+    /// Takes a project's lock, which is held as long as the file is open.
+    ///
+    /// # Errors
+    /// At the deadline, or where there are no locks.
+    pub fn lock_project(&self, home: &Dir, project: &Path) -> Result<File> {
+        let file = home.make("projects")?.make_file(&format!("{}.lock", project_key(project)))?;
+        lock::exclusive(&file, self.deadline())?;
+        Ok(file)
     }
 
     /// Gives the session its project's newest page that no live session holds, if there is one.
@@ -379,7 +435,8 @@ impl Desk {
     /// Where pages can't be read or written.
     pub fn unread_page(&self) -> Result<Found> {
         let home = self.make_home()?;
-        let here = canonical(&std::env::current_dir()?);
+        let here = self.here()?;
+        let _lock = self.lock_project(&home, &here)?;
         let found = self.free_page(&home, |project| here.starts_with(canonical(project)))?;
         let page = match found {
             Some(page) => page,
@@ -478,6 +535,11 @@ fn follow(home: &Dir, record: &SessionRecord) -> SessionId {
         }
     }
     record.id
+}
+
+/// Returns the name of a project's files: what its sessions share lies under it.
+pub fn project_key(project: &Path) -> String {
+    sha256_hex(project.as_os_str().as_encoded_bytes())[..32].to_owned()
 }
 
 /// Returns the title of a project's first page: its directory's name.

@@ -201,8 +201,11 @@ fn standing(desk: &Desk, record: &SessionRecord) -> Standing {
 fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()> {
     let now = desk.now();
     let cwd = canonical(Path::new(event.cwd.as_ref())).to_string_lossy().into_owned();
-    let fresh = SessionRecord::new(event.session.clone(), cwd.clone(), now);
-    let mut session = Session::make(home, &fresh, desk.deadline())?.lock(desk.deadline())?;
+    let known = match Session::open(home, &event.session)? {
+        Some(known) => known,
+        None => Session::make(home, &desk.fresh_record(home, &event.session, cwd.clone()), desk.deadline())?,
+    };
+    let mut session = known.lock(desk.deadline())?;
     let generation = Generation::new()?;
     let mut entries = Vec::new();
     if let Some(main) = session.state.main.as_ref().filter(|main| main.ended.is_none()) {

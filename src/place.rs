@@ -85,12 +85,14 @@ pub fn plain(error: &io::Error) -> String {
 /// # Errors
 /// [`PlaceError::NoHome`] where none of them is set.
 pub fn state_path(env: &Env) -> Result<PathBuf, PlaceError> {
+    // A relative one would mean another place in every directory; the base directory specification says to ignore it.
+    let absolute = |name: &str| env.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let path = if let Some(home) = env.var("LEAF_HOME") {
         PathBuf::from(home)
-    } else if let Some(state) = env.var("XDG_STATE_HOME") {
-        PathBuf::from(state).join("leaf")
-    } else if let Some(home) = env.var("HOME") {
-        PathBuf::from(home).join(".local/state/leaf")
+    } else if let Some(state) = absolute("XDG_STATE_HOME") {
+        state.join("leaf")
+    } else if let Some(home) = absolute("HOME") {
+        home.join(".local/state/leaf")
     } else {
         return Err(PlaceError::NoHome);
     };

@@ -27,6 +27,15 @@ pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&serde_json::to_string(value)?)
 }
 
+/// Whether somebody still reads stdout: a closed pipe tells without a write.
+pub fn is_read() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let stdout = std::io::stdout();
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    !poll(&mut fds, Some(&at_once)).is_ok_and(|ready| ready > 0 && fds[0].revents().intersects(PollFlags::ERR))
+}
+
 /// Whether an error is only that nobody reads the output any more.
 pub fn is_closed(error: &anyhow::Error) -> bool {
     error

@@ -17,7 +17,6 @@ use crate::page::Page;
 use crate::page::event::{Body, Event};
 use crate::page::log::{Log, Piece, parse, pieces};
 use crate::page::view::View;
-use crate::place::canonical;
 use crate::refused::Refused;
 use crate::session::Session;
 use crate::session::journal::{ClerkLine, Entry};
@@ -80,7 +79,7 @@ fn new(run: &Run, title: &str, slug: Option<&PageId>) -> Result<()> {
     let session = run.needed_session(&speaker)?;
     let project = match &session {
         Some(session) => session.record.cwd.clone().into(),
-        None => canonical(&std::env::current_dir()?),
+        None => run.desk.here()?,
     };
     let page = run.desk.make_page(&title, slug, &project, session.as_ref())?;
     let notes = match &session {
@@ -305,6 +304,9 @@ pub fn follow_log(run: &Run, page: &Page, mut view: View, thread: Option<ThreadI
     let mut log = Log::open_to_read(&page.dir)?;
     loop {
         std::thread::sleep(Duration::from_millis(200));
+        if !output::is_read() {
+            return Ok(());
+        }
         if log.size()? <= view.offset {
             continue;
         }

@@ -47,6 +47,7 @@ struct StatusJson {
     format: u32,
     sessions: Vec<SessionStatus>,
     unread: Vec<PageStatus>,
+    damaged: Vec<String>,
     trust: trust::Standing,
 }
 
@@ -81,21 +82,34 @@ struct PageStatus {
 pub fn run(run: &Run) -> Result<()> {
     let mut sessions = Vec::new();
     let mut unread = Vec::new();
+    // One record that can't be read must not hide the others.
+    let mut damaged = Vec::new();
     if let Some(home) = run.desk.home()? {
         for session in Session::all(&home)? {
             let wanted = run.common.session.as_ref().map_or(session.record.lives(), |id| *id == session.record.id);
             if wanted {
-                sessions.push(session_status(run, &home, &session)?);
+                match session_status(run, &home, &session) {
+                    Ok(status) => sessions.push(status),
+                    Err(error) => damaged.push(format!("session {}: {error:#}", session.record.id)),
+                }
             }
         }
         for id in Page::all(&home)? {
-            let Ok(Some(page)) = Page::open(&home, &id) else { continue };
+            let page = match Page::open(&home, &id) {
+                Ok(Some(page)) => page,
+                Ok(None) => continue,
+                Err(error) => {
+                    damaged.push(format!("page {id}: {error:#}"));
+                    continue;
+                }
+            };
             if run.desk.held_live(&home, &page.record) {
                 continue;
             }
-            let status = page_status(run, &page)?;
-            if status.owed > 0 || status.todos > 0 {
-                unread.push(status);
+            match page_status(run, &page) {
+                Ok(status) if status.owed > 0 || status.todos > 0 => unread.push(status),
+                Ok(_) => {}
+                Err(error) => damaged.push(format!("page {id}: {error:#}")),
             }
         }
     }
@@ -103,7 +117,7 @@ pub fn run(run: &Run) -> Result<()> {
     sessions.reverse();
     let trust = trust::standing(run)?;
     if run.common.json {
-        return output::print_json(&StatusJson { format: crate::FORMAT, sessions, unread, trust });
+        return output::print_json(&StatusJson { format: crate::FORMAT, sessions, unread, damaged, trust });
     }
     let mut out = String::new();
     for session in &sessions {
@@ -117,6 +131,9 @@ pub fn run(run: &Run) -> Result<()> {
         out.push_str(
             "no session runs, and nothing waits: `leaf install` puts leaf into Claude Code, `leaf demo` shows it\n",
         );
+    }
+    for line in &damaged {
+        let _ = writeln!(out, "damaged: {} (`leaf doctor` says more)", text::one_line(line));
     }
     if let Some(line) = trust.sentence() {
         let _ = writeln!(out, "{line}");

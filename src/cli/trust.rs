@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::writer::Verb;
 use super::{Run, output};
 use crate::FORMAT;
 use crate::clock::Ts;
+use crate::desk::project_key;
 use crate::ids::sha256_hex;
-use crate::lock;
 use crate::place::{Dir, canonical};
 use crate::refused::Refused;
 use crate::text;
@@ -92,8 +91,8 @@ impl Standing {
 }
 
 /// Returns the project of the present directory: the nearest one at or above it that has such files, else itself.
-fn project() -> Result<PathBuf> {
-    let here = canonical(&std::env::current_dir()?);
+fn project(run: &Run) -> Result<PathBuf> {
+    let here = run.desk.here()?;
     let found = here.ancestors().find(|dir| DIRECTORIES.iter().any(|name| dir.join(name).is_dir()));
     Ok(found.unwrap_or(&here).to_path_buf())
 }
@@ -129,12 +128,9 @@ fn files(project: &Path) -> Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
-fn name_of(project: &Path) -> String {
-    sha256_hex(project.as_os_str().as_encoded_bytes())[..32].to_owned()
-}
-
 fn record(projects: Option<&Dir>, project: &Path) -> Result<ProjectRecord> {
-    let Some(bytes) = projects.map(|dir| dir.read(&format!("{}.json", name_of(project)))).transpose()?.flatten() else {
+    let Some(bytes) = projects.map(|dir| dir.read(&format!("{}.json", project_key(project)))).transpose()?.flatten()
+    else {
         return Ok(ProjectRecord::default());
     };
     serde_json::from_slice(&bytes).context("the project's record is damaged: `leaf doctor` says more")
@@ -145,7 +141,7 @@ fn record(projects: Option<&Dir>, project: &Path) -> Result<ProjectRecord> {
 /// # Errors
 /// Where they or the record can't be read.
 pub fn standing(run: &Run) -> Result<Standing> {
-    let project = project()?;
+    let project = project(run)?;
     let projects = match run.desk.home()? {
         Some(home) => home.sub("projects")?,
         None => None,
@@ -181,7 +177,7 @@ pub fn run(run: &Run, args: &TrustArgs) -> Result<()> {
     if args.list {
         return show(run, &standing(run)?, "");
     }
-    let project = project()?;
+    let project = project(run)?;
     let files = files(&project)?;
     if !args.revoke && files.is_empty() {
         return Err(Refused::by(
@@ -193,10 +189,9 @@ pub fn run(run: &Run, args: &TrustArgs) -> Result<()> {
         )
         .into());
     }
-    let projects = run.desk.make_home()?.make("projects")?;
-    let name = name_of(&project);
-    let lock = projects.file(&format!("{name}.lock"), OFlags::RDWR | OFlags::CREATE)?.context("no lock file")?;
-    lock::exclusive(&lock, run.desk.deadline())?;
+    let home = run.desk.make_home()?;
+    let lock = run.desk.lock_project(&home, &project)?;
+    let projects = home.make("projects")?;
     let mut record = record(Some(&projects), &project)?;
     if record.format > FORMAT {
         return Err(Refused::by("R127", "the project's record was written by a newer leaf: update leaf").into());
@@ -204,7 +199,7 @@ pub fn run(run: &Run, args: &TrustArgs) -> Result<()> {
     record.format = FORMAT;
     record.directory = project.to_string_lossy().into_owned();
     record.trust = (!args.revoke).then(|| Trusted { since: run.desk.now(), files });
-    projects.replace(&format!("{name}.json"), &serde_json::to_vec(&record)?, true)?;
+    projects.replace(&format!("{}.json", project_key(&project)), &serde_json::to_vec(&record)?, true)?;
     drop(lock);
     let head = if args.revoke { "nothing of this project is trusted any more\n" } else { "trusted as they are now:\n" };
     show(run, &standing(run)?, head)

@@ -203,7 +203,7 @@ impl Run {
             return Ok(page);
         }
         // To read, any page of the project will do, whoever holds it.
-        let here = crate::place::canonical(&std::env::current_dir()?);
+        let here = self.desk.here()?;
         let serves = |page: &Page| here.starts_with(crate::place::canonical(Path::new(&page.record.project)));
         self.desk.newest_page(&home, serves)?.ok_or_else(|| none().into())
     }
@@ -344,6 +344,10 @@ impl Desktop<'_> {
     /// # Errors
     /// Where stdout can't be written.
     pub fn report(&self, event: &Event, line: &str, notes: Vec<String>) -> Result<()> {
+        self.print(event, line, notes).context("what was written stands")
+    }
+
+    fn print(&self, event: &Event, line: &str, notes: Vec<String>) -> Result<()> {
         if self.run.common.json {
             #[derive(Serialize)]
             struct Written {

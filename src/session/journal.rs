@@ -254,7 +254,14 @@ impl Journal {
     /// # Errors
     /// Where it can't be read.
     pub fn open(dir: &Dir, flags: OFlags) -> Result<(Journal, State)> {
-        let mut log = Log::open(dir, NAME, flags)?;
+        let mut log = match Log::open(dir, NAME, flags) {
+            // Somebody removed it: the session goes on, what it knew of turns is lost, and doctor says so.
+            Err(PlaceError::Io(_, error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                Journal::create(dir)?;
+                Log::open(dir, NAME, flags)?
+            }
+            opened => opened?,
+        };
         let length = log.size()?;
         let cached = if length > WORTH { cached(dir, length) } else { None };
         let (mut piece, mut offset, mut state) = (0, 0, State::default());

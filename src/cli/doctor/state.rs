@@ -346,6 +346,9 @@ fn logs(home: &Dir) -> Check {
         }
     }
     for (key, dir) in sessions(home) {
+        if dir.read(journal::NAME).is_ok_and(|bytes| bytes.is_none()) {
+            found.damaged.push(format!("sessions/{key}/{} is missing", journal::NAME));
+        }
         for name in dir.names().unwrap_or_default().iter().filter(|name| is_journal(name)) {
             journal_piece(&dir, name, &format!("sessions/{key}/{name}"), &mut found);
         }
