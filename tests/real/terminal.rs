@@ -20,10 +20,14 @@ fn session() -> Vec<&'static str> {
     [&["--session-id", SESSION], &ALLOWED[..]].concat()
 }
 
-/// Waits until the session has one parked watch: from now on input wakes it.
+/// Waits until a watch is parked and has the lane, which it takes once the session is on record: from now on input wakes it.
 fn until_parked(client: &Client) {
-    until("a watch is parked", LIMIT, || (!client.watches().is_empty()).then_some(()))
-        .unwrap_or_else(|late| panic!("{late}: {:?}", client.processes()));
+    until("a watch is parked", LIMIT, || {
+        let sessions = std::fs::read_dir(client.path("home/.local/state/leaf/sessions")).ok()?;
+        let held = sessions.flatten().any(|session| session.path().join("lanes/watch").exists());
+        (held && !client.watches().is_empty()).then_some(())
+    })
+    .unwrap_or_else(|late| panic!("{late}: {:?}", client.processes()));
 }
 
 #[test]
