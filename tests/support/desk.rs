@@ -634,6 +634,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         if self.running.wait(Duration::ZERO).is_none() {
             self.running.signal("KILL");
+            // Its shell writes the exit code down, which must not race with the desk's removal.
+            self.running.wait(Duration::from_secs(5));
         }
     }
 }
