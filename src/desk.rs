@@ -8,13 +8,15 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 
 use crate::clock::{Clock, Ts};
+use crate::config::{self, Config};
 use crate::errors;
-use crate::ids::{EventId, IdKey, PageId, SessionId, sha256_hex};
+use crate::ids::{EventId, IdKey, PageId, SessionId, TurnId, sha256_hex};
 use crate::lock::{self, Deadline};
 use crate::page::view::View;
 use crate::page::{Page, PageRecord};
 use crate::place::{self, Dir, Env, canonical};
 use crate::refused::Refused;
+use crate::session::lane::{self, Lane};
 use crate::session::liveness::{self, Life, Process};
 use crate::session::record::SessionRecord;
 use crate::session::{LockedSession, Session};
@@ -93,6 +95,38 @@ impl Desk {
     /// # Errors
     /// Where the sessions can't be read.
     pub fn speaker(&self) -> Result<Speaker> {
+        if let (Some(_), Some(session)) = (self.env.var("LEAF_TURN"), self.env.text("LEAF_SESSION"))
+            && let Ok(session) = session.parse()
+        {
+            // A headless run of leaf's own acts for the session that it was copied from (R118).
+            return Ok(Speaker::Agent(session));
+        }
+        let speaker = self.by_ancestry()?;
+        if let Speaker::Agent(id) = &speaker
+            && self.has_token(id)?
+        {
+            // The module serves the user's own prompt: it alone reads the follower's token (R71).
+            return Ok(Speaker::Person);
+        }
+        Ok(speaker)
+    }
+
+    /// Whether the environment carries the token of a session's follower.
+    ///
+    /// # Errors
+    /// Where the session can't be read.
+    pub fn has_token(&self, id: &SessionId) -> Result<bool> {
+        let Some(token) = self.env.text("LEAF_TOKEN") else { return Ok(false) };
+        let Some(home) = self.home()? else { return Ok(false) };
+        let record = Session::open(&home, id)?.and_then(|session| lane::holder(&session, Lane::Follower));
+        Ok(record.and_then(|record| record.token).is_some_and(|known| known == sha256_hex(token.as_bytes())))
+    }
+
+    /// Tells who speaks by ancestry alone, whatever token the environment carries.
+    ///
+    /// # Errors
+    /// Where the sessions can't be read.
+    pub fn by_ancestry(&self) -> Result<Speaker> {
         let named = self.env.text("CLAUDE_CODE_SESSION_ID").and_then(|id| id.parse::<SessionId>().ok());
         let Some(chain) = liveness::ancestors() else {
             return Ok(match named {
@@ -144,6 +178,21 @@ impl Desk {
         self.env.text("CLAUDE_PID")?.parse().ok().filter(|pid| *pid > 0)
     }
 
+    /// Returns a turn's scratch directory.
+    pub fn scratch(&self, turn: TurnId) -> String {
+        let temporary = self.env.var("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
+        let own = format!("leaf-{}", rustix::process::geteuid().as_raw());
+        temporary.join(own).join(turn.to_string()).to_string_lossy().into_owned()
+    }
+
+    /// Reads the configuration for a session's or a page's project.
+    pub fn config(&self, project: &str) -> Config {
+        let project = canonical(Path::new(project));
+        config::load(&self.env, &project, || {
+            crate::trust::standing(self, project.clone()).is_ok_and(|standing| standing.trusted)
+        })
+    }
+
     /// Returns the client's process as its hooks' environment names it.
     pub fn client(&self) -> Option<Process> {
         self.client_pid().map(Process::of)
@@ -180,6 +229,12 @@ impl Desk {
                 None => Err(unknown_session(id).into()),
             },
             (Speaker::Person, None) => {
+                // The module's `/leaf` serves the person in its own session (R71).
+                if let Speaker::Agent(own) = self.by_ancestry()?
+                    && self.has_token(&own)?
+                {
+                    return Session::open(&home, &own);
+                }
                 let here = self.here()?;
                 let mut best: Option<((Ts, Option<SystemTime>), Session)> = None;
                 for session in Session::all(&home)? {

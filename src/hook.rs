@@ -1,6 +1,8 @@
 //! One hook event: read, decide, write, answer. A hook never breaks the user's session: whatever fails here is one line in
 //! errors.log, silent for the client, exit 0; but for identity, which fails closed (R73).
 
+mod agents;
+
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,16 +21,18 @@ use crate::lock::Deadline;
 use crate::page::Page;
 use crate::page::event::{Actor, By, pickup};
 use crate::page::view::View;
-use crate::place::{Dir, canonical};
+use crate::place::{Dir, Env, canonical};
 use crate::pointer;
 use crate::rules::deliver::{self, Bundle, Continue, Inbox, Moment, inbox};
-use crate::rules::words;
+use crate::rules::holding::{Reading, Seat};
 use crate::session::journal::{Entry, Evidence, Kind};
+use crate::session::lane;
 use crate::session::liveness::Life;
 use crate::session::record::{SessionRecord, Switches};
 use crate::session::state::{RENEWAL, State};
-use crate::session::{LockedSession, Session};
+use crate::session::{LockedSession, Session, lock_both};
 use crate::text::{Fence, utf16};
+use crate::transaction::{self, Transaction};
 
 /// A hook waits this long for its locks (R108).
 const WAIT: Duration = Duration::from_secs(2);
@@ -63,16 +67,32 @@ pub fn run() -> ExitCode {
 }
 
 fn handle(event: &Event<'_>) -> Result<()> {
+    // A headless run of leaf's opens no session of its own (R118).
+    if Env::default().var("LEAF_TURN").is_some() && !matches!(event.what, What::Shell { .. } | What::Launch { .. }) {
+        return Ok(());
+    }
     match &event.what {
         What::Other => Ok(()),
-        What::Shell { shell, command } => say(&event.what, &identity(event, *shell, command)),
-        // An agent that is neither main nor a fork with an open turn gets nothing (R75).
-        _ if event.agent != Agent::Main => Ok(()),
+        What::Shell { shell, command, input } => say(&event.what, &agents::identity(event, *shell, command, input)),
+        What::Launch { fork } => say(&event.what, &agents::launch(event, *fork)),
+        What::Launched { .. } | What::NotLaunched { .. } | What::TaskStopped(_) => agents::evidence(event),
+        _ if event.agent != Agent::Main => agents::event(event),
+        What::AgentStarted | What::AgentStopped { .. } => Ok(()),
         What::SessionStart(source) => start(event, *source),
-        What::Prompt => Hook::open(event, true)?.map_or(Ok(()), |hook| hook.prompt()),
-        What::Boundary => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.boundary()),
-        What::Stop { again } => Hook::open(event, true)?.map_or(Ok(()), |hook| hook.stop(*again)),
-        What::StopFailure => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.end(Evidence::StopFailure)),
+        What::Prompt(notification) => {
+            if notification.is_some() {
+                agents::evidence(event)?;
+            }
+            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.prompt())
+        }
+        What::Boundary { .. } => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.boundary()),
+        What::Stop { again, background } => {
+            if background.is_some() {
+                agents::evidence(event)?;
+            }
+            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.stop(*again))
+        }
+        What::StopFailure(_) => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.end(Evidence::StopFailure)),
         What::SessionEnd => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.session_end()),
     }
 }
@@ -82,69 +102,6 @@ fn say(what: &What<'_>, decision: &Decision) -> Result<()> {
     if let Some(answer) = claude_code::answer(what, decision) {
         let mut out = std::io::stdout().lock();
         out.write_all(answer.as_bytes()).and_then(|()| out.flush()).context("the answer could not be written")?;
-    }
-    Ok(())
-}
-
-/// Decides a shell call (R65, R66): first what nobody may run (R70), then who an agent is.
-fn identity(event: &Event<'_>, shell: words::Shell, command: &str) -> Decision {
-    if !words::may_name_leaf(command, shell) {
-        return Decision::Silent;
-    }
-    if let Some(forbidden) = words::plumbing(command, shell) {
-        return Decision::Deny(way_out(forbidden));
-    }
-    if event.agent == Agent::Main || !words::has_word(command) {
-        return Decision::Silent;
-    }
-    let known = match &event.agent {
-        Agent::Main => Ok(()),
-        Agent::Nameless => Err(anyhow::anyhow!("the client gave an agent_id that is none")),
-        Agent::Other(_) => known_agent(event),
-    };
-    match known {
-        Ok(()) => Decision::Silent,
-        Err(error) => {
-            errors::note(&format!("hook: identity: {error:#}"));
-            Decision::Deny(format!(
-                "leaf can't tell whose call this is ({error:#}), and a fork's write must never be taken for main's: run it again, \
-                 or leave the thread to main"
-            ))
-        }
-    }
-}
-
-/// Says why a command is nobody's here (R70), and what to do instead.
-fn way_out(forbidden: words::Forbidden) -> String {
-    let verb = forbidden.verb();
-    match forbidden {
-        words::Forbidden::AgentId => {
-            format!(
-                "leaf: {verb} is written by leaf's hook alone: leave it out, and the command acts for whoever runs it"
-            )
-        }
-        words::Forbidden::Plumbing(_) => {
-            format!(
-                "leaf: `leaf {verb}` is for the client's hooks alone: `leaf page state` shows what stands, `leaf thread reply` answers"
-            )
-        }
-        words::Forbidden::User("trust") => {
-            format!("leaf: `leaf {verb}` is the user's decision, made in a terminal of their own: ask them for it")
-        }
-        words::Forbidden::User(_) => format!(
-            "leaf: `leaf {verb}` speaks as the user, who writes from a terminal of their own: to say something in a thread, \
-             leaf thread reply THREAD TEXT --unasked"
-        ),
-    }
-}
-
-/// Reads what is needed to tell an agent's kind. No agent but main has turns yet, so that every one is a worker, whose calls
-/// pass as they are (R65); what can't be read fails closed all the same (R73).
-fn known_agent(event: &Event<'_>) -> Result<()> {
-    let desk = Desk::new(WAIT)?;
-    let Some(home) = desk.home()? else { return Ok(()) };
-    if let Some(session) = Session::open(&home, &event.session)? {
-        session.state()?;
     }
     Ok(())
 }
@@ -159,6 +116,7 @@ fn start(event: &Event<'_>, source: Source) -> Result<()> {
     let mut notes = Vec::new();
     if !goes_on {
         begin(&desk, &home, event, source.word())?;
+        end_older(&desk, &home, event)?;
         if matches!(source, Source::Clear | Source::Resume) {
             take_over_process(&desk, &home, event)?;
         }
@@ -217,18 +175,18 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
         ..Entry::new(now, Kind::Generation)
     });
     session.append(&entries)?;
-    let switch = |name: &str, default: bool| match desk.env.text(name).as_deref() {
-        Some("on") => true,
-        Some("off") => false,
-        _ => default,
-    };
+    let project = if event.cwd.is_empty() { session.session.record.cwd.clone() } else { cwd.clone() };
+    let config = desk.config(&project);
+    for warning in &config.warnings {
+        errors::note(&format!("configuration: {warning}"));
+    }
     let record = SessionRecord {
         generation: Some(generation),
         process: desk.client(),
         attended: desk.attended(),
         switches: Switches {
-            fork_replies: switch("LEAF_FORK_REPLIES", true),
-            fork_work: switch("LEAF_FORK_WORK", false),
+            fork_replies: desk.env.text("LEAF_FORK_REPLIES").as_deref() != Some("off"),
+            fork_work: config.work,
         },
         cwd: if event.cwd.is_empty() { session.session.record.cwd.clone() } else { cwd },
         transcript: event.transcript.as_deref().map(ToOwned::to_owned),
@@ -239,7 +197,18 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
     session.replace_record(record)
 }
 
-/// Takes over the pages and unread lines of the session that just ended in this process (R109).
+/// Ends the open turns of forks of an older generation (Words: *generation*).
+fn end_older(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
+    let Some(session) = Session::open(home, &event.session)? else { return Ok(()) };
+    if session.state()?.forks.iter().any(|turn| turn.ended.is_none()) {
+        for page in desk.held(home, &session.record)? {
+            Transaction::open(desk, page, desk.deadline())?.settle()?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes over the pages, known agents and unread lines of the session that just ended in this process (R109).
 fn take_over_process(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
     let Some(process) = desk.client() else { return Ok(()) };
     let before = Session::all(home)?
@@ -252,30 +221,38 @@ fn take_over_process(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
     let was = before.record.id.clone();
     // The oldest first, so that the one that came last stays last.
     for page in desk.held(home, &before.record)?.into_iter().rev() {
+        let id = page.id.clone();
+        {
+            let mut tx = Transaction::open(desk, page, desk.deadline())?;
+            let open: Vec<TurnId> =
+                tx.state().forks.iter().filter(|turn| turn.ended.is_none()).map(|turn| turn.id).collect();
+            for turn in open {
+                tx.end(turn, Evidence::Generation, "", true)?;
+            }
+        }
+        let Some(page) = Page::open(home, &id)? else { continue };
         desk.take_over(page, &own, |record| record.session.as_ref() == Some(&was))?;
     }
-    let (mut before, mut own) = lock_both(desk, before, own)?;
+    let (mut before, mut own) = lock_both(before, own, desk.deadline())?;
     let now = desk.now();
-    let lines: Vec<Entry> = before.state.clerk.iter().map(|line| Entry::clerk(now, None, line.clone())).collect();
-    own.append(&lines)?;
+    let mut taken: Vec<Entry> = before.state.clerk.iter().map(|line| Entry::clerk(now, None, line.clone())).collect();
+    // Its forks live on in the client, and must never be taken for workers.
+    taken.extend(before.state.agents.iter().map(|(agent, parent)| Entry {
+        agent: Some(agent.clone()),
+        parent: parent.clone(),
+        ..Entry::new(now, Kind::Agent)
+    }));
+    // An agent that a turn of this client awaited may still show up (R39).
+    if before.state.unnamed_ended {
+        taken.push(Entry::new(now, Kind::Agent));
+    }
+    own.append(&taken)?;
     let printed: Vec<u64> = before.state.clerk.iter().map(|line| line.id).collect();
     if !printed.is_empty() {
         before.append(&[Entry { lines: printed, ..Entry::new(now, Kind::Printed) }])?;
     }
     let record = SessionRecord { moved_to: Some(own.session.record.id.clone()), ..before.session.record.clone() };
     before.replace_record(record)
-}
-
-/// Locks two sessions in the order of their keys.
-pub fn lock_both(desk: &Desk, one: Session, two: Session) -> Result<(LockedSession, LockedSession)> {
-    let deadline = desk.deadline();
-    if one.record.id.key() <= two.record.id.key() {
-        let one = one.lock(deadline)?;
-        Ok((one, two.lock(deadline)?))
-    } else {
-        let two = two.lock(deadline)?;
-        Ok((one.lock(deadline)?, two))
-    }
 }
 
 /// Gives a person's new session its project's page, where something waits on one that no live session holds (R110).
@@ -396,18 +373,18 @@ impl<'a> Hook<'a> {
         session.append(&entries)?;
         drop(session);
         let mut output = Output::default();
-        self.deliver(Moment::Prompt, None, &self.session.state()?, self.views()?, &mut output)?;
+        self.deliver(Moment::Prompt, None, &self.seat()?, self.views()?, &mut output)?;
         self.finish(output)
     }
 
     /// A tool boundary renews main's turn, at most once a minute, and delivers.
     fn boundary(&self) -> Result<()> {
-        let mut state = self.session.state()?;
-        if self.keep_turn(&state)? {
-            state = self.session.state()?;
+        let mut seat = self.seat()?;
+        if self.keep_turn(&seat.state)? {
+            seat = self.seat()?;
         }
         let mut output = Output::default();
-        self.deliver(Moment::Boundary, None, &state, self.views()?, &mut output)?;
+        self.deliver(Moment::Boundary, None, &seat, self.views()?, &mut output)?;
         self.finish(output)
     }
 
@@ -419,6 +396,7 @@ impl<'a> Hook<'a> {
             Some(main) => state.continued > 0 || now.0 - main.renewed.0 >= RENEWAL,
             None => true,
         };
+        let due = due || state.calls.iter().any(|call| call.agent.is_none());
         if !due {
             return Ok(false);
         }
@@ -427,21 +405,26 @@ impl<'a> Hook<'a> {
             Some(main) => Entry::renewed(now, main.id, true),
             None => Entry::begun(now, TurnId::new()?, self.event.prompt.as_deref().map(ToOwned::to_owned)),
         };
-        session.append(&[entry])?;
+        // Main's calls are over (R72).
+        let over = session.state.calls.iter().any(|call| call.agent.is_none()).then(|| Entry::new(now, Kind::Call));
+        session.append(&[Some(entry), over].into_iter().flatten().collect::<Vec<_>>())?;
         Ok(true)
     }
 
     /// A Stop continues the turn for what main is to do before it, else ends it (R104).
     fn stop(&self, again: bool) -> Result<()> {
-        let state = self.session.state()?;
+        let mut seat = self.seat()?;
         let views = self.views()?;
-        let inboxes = self.inboxes(&views, &state);
+        if !self.session.record.attended {
+            seat = self.unattended_stop(&views, seat)?;
+        }
+        let inboxes = self.inboxes(&views, &seat);
         let cap = self.desk.env.text("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP");
-        let Some(why) = deliver::stop(&inboxes, &state, again, claude_code::stop_cap(cap.as_deref())) else {
+        let Some(why) = deliver::stop(&inboxes, &seat.state, again, claude_code::stop_cap(cap.as_deref())) else {
             return self.end(Evidence::Stop);
         };
         let mut output = Output::default();
-        self.deliver(Moment::Stop { again }, Some(why), &state, views, &mut output)?;
+        self.deliver(Moment::Stop { again }, Some(why), &seat, views, &mut output)?;
         if output.text.is_empty() {
             // What was there is gone by now.
             return self.end(Evidence::Stop);
@@ -471,11 +454,16 @@ impl<'a> Hook<'a> {
     /// Ends main's turn.
     fn end(&self, evidence: Evidence) -> Result<()> {
         let mut session = self.lock()?;
+        let now = self.desk.now();
+        let mut entries = Vec::new();
         if let Some(main) = session.state.main.as_ref().filter(|main| main.ended.is_none()) {
-            let entry = Entry::ended(self.desk.now(), main.id, evidence);
-            session.append(&[entry])?;
+            entries.push(Entry::ended(now, main.id, evidence));
         }
-        Ok(())
+        if session.state.calls.iter().any(|call| call.agent.is_none()) {
+            // Main's calls are over (R72).
+            entries.push(Entry::new(now, Kind::Call));
+        }
+        session.append(&entries)
     }
 
     /// Records that the session ended (R109, R110).
@@ -488,9 +476,9 @@ impl<'a> Hook<'a> {
 
     /// Tells a main that recovers what it owes, once, by reference (R54).
     fn recover(&self, output: &mut Output) -> Result<()> {
-        let state = self.session.state()?;
+        let seat = self.seat()?;
         for (page, view) in &self.views()? {
-            let inbox = inbox(view, &page.id, self.id(), &state);
+            let inbox = inbox(&self.reading(page, view, &seat), self.id());
             self.say_debts(page, &inbox, Moment::Recovery, output)?;
         }
         Ok(())
@@ -512,8 +500,66 @@ impl<'a> Hook<'a> {
         Ok(views)
     }
 
-    fn inboxes<'v>(&self, views: &'v [(Page, View)], state: &'v State) -> Vec<Inbox<'v>> {
-        views.iter().map(|(page, view)| inbox(view, &page.id, self.id(), state)).collect()
+    fn inboxes<'v>(&self, views: &'v [(Page, View)], seat: &'v Seat) -> Vec<Inbox<'v>> {
+        views.iter().map(|(page, view)| inbox(&self.reading(page, view, seat), self.id())).collect()
+    }
+
+    fn seat(&self) -> Result<Seat> {
+        Ok(Seat {
+            state: self.session.state()?,
+            // Its own hook runs.
+            alive: true,
+            lane: if self.session.record.pages.is_empty() { None } else { lane::follower(&self.session) },
+            replies: self.session.record.switches.fork_replies,
+        })
+    }
+
+    fn reading<'v>(&self, page: &'v Page, view: &'v View, seat: &'v Seat) -> Reading<'v> {
+        Reading::new(&page.id, &page.record, view, seat, self.desk.now())
+    }
+
+    /// Does what time alone changed on the pages (R88), and reads them again where that was something.
+    fn settle(&self, seat: Seat, views: Vec<(Page, View)>) -> Result<(Seat, Vec<(Page, View)>)> {
+        let due: Vec<PageId> = views
+            .iter()
+            .filter(|(page, view)| transaction::is_due(&self.reading(page, view, &seat)))
+            .map(|(page, _)| page.id.clone())
+            .collect();
+        if due.is_empty() {
+            return Ok((seat, views));
+        }
+        for id in &due {
+            if let Some(page) = Page::open(&self.home, id)? {
+                Transaction::open(&self.desk, page, self.deadline)?.settle()?;
+            }
+        }
+        // A lane that doesn't count here goes on not to count.
+        let now = self.seat()?;
+        Ok((Seat { lane: now.lane.filter(|_| seat.lane.is_some()), ..now }, self.views()?))
+    }
+
+    /// Before an unattended main stops nothing is kept back, and its forks end (R106): the client was seen to wait for forks that
+    /// its model starts, and not measured for those that a module starts.
+    fn unattended_stop(&self, views: &[(Page, View)], seat: Seat) -> Result<Seat> {
+        let open: Vec<TurnId> =
+            seat.state.forks.iter().filter(|turn| turn.ended.is_none()).map(|turn| turn.id).collect();
+        if open.is_empty() {
+            return Ok(Seat { lane: None, ..seat });
+        }
+        for (page, _) in views {
+            let Some(page) = Page::open(&self.home, &page.id)? else { continue };
+            let mut transaction = Transaction::open(&self.desk, page, self.deadline)?;
+            for turn in &open {
+                let here = transaction
+                    .state()
+                    .fork(*turn)
+                    .is_some_and(|turn| turn.thread.as_ref().is_none_or(|(id, _)| *id == transaction.page.page.id));
+                if here {
+                    transaction.end(*turn, Evidence::Client, "", true)?;
+                }
+            }
+        }
+        Ok(Seat { lane: None, ..self.seat()? })
     }
 
     /// Gathers what main gets now (R100). What it picks up is on disk before the output is (R101).
@@ -521,14 +567,18 @@ impl<'a> Hook<'a> {
         &self,
         moment: Moment,
         why: Option<Continue>,
-        state: &State,
+        seat: &Seat,
         views: Vec<(Page, View)>,
         output: &mut Output,
     ) -> Result<()> {
         let now = self.desk.now();
+        let (seat, views) = self.settle(seat.clone(), views)?;
+        let state = &seat.state;
+        let kept = seat.lane.is_some();
         self.say_clerk(state, now, output)?;
         for (page, view) in views {
-            let inbox = inbox(&view, &page.id, self.id(), state);
+            let reading = Reading::new(&page.id, &page.record, &view, &seat, now);
+            let inbox = inbox(&reading, self.id());
             if !inbox.gone.is_empty() && output.add(&context::gone(&inbox.gone)) {
                 let told = Entry { page: Some(page.id.clone()), seq: Some(view.seq), ..Entry::new(now, Kind::Told) };
                 output.after.push(Entry { turn: state.main.as_ref().map(|main| main.id), ..told });
@@ -553,7 +603,7 @@ impl<'a> Hook<'a> {
             if !inbox.new.is_empty() {
                 let id = page.id.clone();
                 // A page whose lock isn't had in time changes nothing, and keeps nothing else from main (R102, R108).
-                if let Err(error) = self.pick_up(page, output) {
+                if let Err(error) = self.pick_up(Page::open(&self.home, &id)?, kept, output) {
                     errors::note(&format!("hook: page {id}: {error:#}"));
                 }
             }
@@ -562,14 +612,19 @@ impl<'a> Hook<'a> {
     }
 
     /// Picks up what is new on a page, under its lock and the session's: inline where it fits, else by pointer (R76).
-    fn pick_up(&self, page: Page, output: &mut Output) -> Result<()> {
-        let mut page = page.lock(self.deadline)?;
-        if page.page.record.session.as_ref() != Some(self.id()) {
+    /// `kept`: the follower's lane counts.
+    fn pick_up(&self, page: Option<Page>, kept: bool, output: &mut Output) -> Result<()> {
+        let Some(page) = page else { return Ok(()) };
+        let mut transaction = Transaction::open(&self.desk, page, self.deadline)?;
+        if !kept {
+            transaction.lane = None;
+        }
+        let now = transaction.now;
+        transaction.page.close_torn_line()?;
+        let Some(session) = &mut transaction.session else { return Ok(()) };
+        if session.session.record.id != *self.id() {
             return Ok(());
         }
-        page.close_torn_line()?;
-        let mut session = self.lock()?;
-        let now = self.desk.now();
         let turn = match session.state.main.as_ref().filter(|main| main.ended.is_none()) {
             Some(main) => main.id,
             None => {
@@ -578,7 +633,9 @@ impl<'a> Hook<'a> {
                 turn
             }
         };
-        let inbox = inbox(&page.view, &page.page.id, self.id(), &session.state);
+        let reading = transaction.reading();
+        let inbox = inbox(&reading, self.id());
+        let page = &transaction.page;
         if inbox.new.is_empty() {
             return Ok(());
         }
@@ -590,8 +647,9 @@ impl<'a> Hook<'a> {
         // A repetition says a little more, and must fit too.
         if utf16(&text) + 200 > output.room() {
             // Its file is there before anyone is told of it (R101).
-            let (delivery, messages) = pointer::write(&page, &inbox.new)?;
-            return self.say_pointer_locked(&id, delivery, messages, &mut session, turn, now, output);
+            let (delivery, messages) = pointer::write(page, &inbox.new, None)?;
+            let Some(session) = &mut transaction.session else { return Ok(()) };
+            return self.say_pointer_locked(&id, delivery, messages, session, turn, now, output);
         }
         let taken: Vec<Entry> = inbox
             .new
@@ -616,8 +674,8 @@ impl<'a> Hook<'a> {
                 pickup(bundle.thread.id, messages, None, self.actor(turn))
             })
             .collect();
-        session.append(&taken)?;
-        page.append(now, drafts, false)?;
+        transaction.journal(&taken)?;
+        transaction.page.append(now, drafts, false)?;
         output.add(&text);
         output.after.push(shown(&id, delivery, now));
         Ok(())

@@ -7,9 +7,12 @@
 pub mod cli;
 pub mod client;
 pub mod clock;
+pub mod config;
 pub mod context;
 pub mod desk;
 pub mod errors;
+pub mod follow;
+pub mod forks;
 pub mod hook;
 pub mod ids;
 pub mod lock;
@@ -20,6 +23,8 @@ pub mod refused;
 pub mod rules;
 pub mod session;
 pub mod text;
+pub mod transaction;
+pub mod trust;
 pub mod watch;
 
 /// The format of pages and sessions that this leaf writes (R127).

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::FORMAT;
-use crate::ids::{DeliveryId, MessageId, ThreadId};
+use crate::ids::{DeliveryId, MessageId, ThreadId, TurnId};
 use crate::page::view::View;
 use crate::page::{LockedPage, Page};
 use crate::rules::deliver::Bundle;
@@ -16,6 +16,9 @@ pub struct Pointer {
     pub format: u32,
     /// The delivery.
     pub id: DeliveryId,
+    /// The fork's turn that it was made for; `None` for main's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
     /// What it carries.
     pub threads: Vec<Carried>,
 }
@@ -46,7 +49,7 @@ pub fn file_name(id: DeliveryId) -> String {
 ///
 /// # Errors
 /// Where it can't be written.
-pub fn write(page: &LockedPage, new: &[Bundle<'_>]) -> Result<(DeliveryId, Vec<MessageId>)> {
+pub fn write(page: &LockedPage, new: &[Bundle<'_>], turn: Option<TurnId>) -> Result<(DeliveryId, Vec<MessageId>)> {
     let dir = page.page.deliveries()?;
     let mut at = (1 << 31) + page.view.seq;
     let id = loop {
@@ -64,7 +67,7 @@ pub fn write(page: &LockedPage, new: &[Bundle<'_>]) -> Result<(DeliveryId, Vec<M
         })
         .collect();
     let messages = threads.iter().flat_map(|carried| carried.messages.clone()).collect();
-    dir.replace(&file_name(id), &serde_json::to_vec(&Pointer { format: FORMAT, id, threads })?, false)?;
+    dir.replace(&file_name(id), &serde_json::to_vec(&Pointer { format: FORMAT, id, turn, threads })?, false)?;
     Ok((id, messages))
 }
 
@@ -88,7 +91,7 @@ pub fn all(page: &Page) -> Result<Vec<DeliveryId>> {
 pub fn delivered(view: &View, id: DeliveryId) -> bool {
     view.threads
         .values()
-        .any(|thread| thread.messages.iter().any(|message| message.pickups.iter().any(|pickup| pickup.delivery == id)))
+        .any(|thread| thread.messages.iter().any(|message| message.carried_by(|delivery| delivery == id)))
 }
 
 /// Reads a pointer; `Ok(None)` where it was acknowledged or never was.

@@ -15,7 +15,8 @@ use crate::errors;
 use crate::page::LOG;
 use crate::place::Dir;
 use crate::rules::deliver::{inbox, wakes};
-use crate::session::lane::{Held, Lane};
+use crate::rules::holding::{Reading, Seat};
+use crate::session::lane::{self, Held, Lane};
 use crate::session::liveness::{Life, Process};
 use crate::session::record::SessionRecord;
 use crate::session::state::LAPSE;
@@ -70,7 +71,7 @@ fn park() -> Result<Option<String>> {
         return Ok(None);
     }
     let Some(held) = Held::take(&session, Lane::Watch, desk.now())? else { return Ok(None) };
-    Watch { desk, home, client, session, held }.wait()
+    Watch { desk, home, client, session, held, followed: false }.wait()
 }
 
 /// Waits until the hook of the same event has written what it has to: the session's record, and a prompt's turn, without
@@ -83,7 +84,7 @@ fn await_record(desk: &Desk, event: &Event<'_>, client: Option<&Process>) -> Res
         {
             let own = client.is_none() || session.record.process.is_none() || session.record.process.as_ref() == client;
             let told = match (&event.what, &event.prompt) {
-                (What::Prompt, Some(prompt)) => {
+                (What::Prompt(_), Some(prompt)) => {
                     let state = session.state()?;
                     state.main.is_some_and(|main| main.prompt.as_deref() == Some(prompt.as_ref()))
                 }
@@ -106,6 +107,8 @@ struct Watch {
     client: Option<Process>,
     session: Session,
     held: Held,
+    /// Whether a follower was there at the last look.
+    followed: bool,
 }
 
 /// What is to be done after a look.
@@ -158,8 +161,12 @@ impl Watch {
         process.is_some_and(|process| process.life() == Life::Dead)
     }
 
-    /// Whether time alone changes something: an open turn lapses.
-    fn due(&self) -> bool {
+    /// Whether something changes that no file tells: an open turn lapses, a follower that was there is gone.
+    fn due(&mut self) -> bool {
+        let followed = lane::holder(&self.session, Lane::Follower).is_some();
+        if std::mem::replace(&mut self.followed, followed) != followed {
+            return true;
+        }
         let now = self.desk.now();
         let main = self.session.state().ok().and_then(|state| state.main);
         main.is_some_and(|main| main.ended.is_none() && now.0 - main.renewed.0 >= LAPSE)
@@ -186,16 +193,26 @@ impl Watch {
     }
 
     fn news(&self, record: &SessionRecord) -> Result<Look> {
+        if lane::holder(&self.session, Lane::Follower).is_some() {
+            // Where there is a module, it wakes (R105).
+            return Ok(Look::Wait);
+        }
         let state = self.session.state()?;
         if state.open_turn(self.desk.now()).is_some() {
             return Ok(Look::Wait);
         }
         let mut views = Vec::new();
         for page in self.desk.held(&self.home, record)? {
-            views.push((page.view()?, page.id));
+            views.push((page.view()?, page));
         }
-        let inboxes: Vec<_> = views.iter().map(|(view, page)| inbox(view, page, &record.id, &state)).collect();
-        if !wakes(&inboxes, &state) {
+        let seat =
+            Seat { state, alive: true, lane: lane::follower(&self.session), replies: record.switches.fork_replies };
+        let now = self.desk.now();
+        let inboxes: Vec<_> = views
+            .iter()
+            .map(|(view, page)| inbox(&Reading::new(&page.id, &page.record, view, &seat, now), &record.id))
+            .collect();
+        if !wakes(&inboxes, &seat.state) {
             return Ok(Look::Wait);
         }
         let threads: usize = inboxes.iter().map(|inbox| inbox.new.len()).sum();
@@ -240,11 +257,13 @@ impl Watch {
 
 /// Sleeps until a file changes, or a while.
 #[cfg(target_os = "linux")]
-struct Sleeper(Option<std::os::fd::OwnedFd>);
+#[derive(Debug)]
+pub struct Sleeper(Option<std::os::fd::OwnedFd>);
 
 #[cfg(target_os = "linux")]
 impl Sleeper {
-    fn new(directories: &[PathBuf]) -> Sleeper {
+    /// Returns a sleeper that wakes for changes in these directories.
+    pub fn new(directories: &[PathBuf]) -> Sleeper {
         use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
         let Ok(fd) = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else { return Sleeper(None) };
         for directory in directories {
@@ -253,7 +272,8 @@ impl Sleeper {
         Sleeper(Some(fd))
     }
 
-    fn sleep(&mut self, at_most: Duration) {
+    /// Sleeps until something changes, `at_most` this long.
+    pub fn sleep(&mut self, at_most: Duration) {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let Some(fd) = &self.0 else { return std::thread::sleep(at_most) };
         let timeout =
@@ -267,16 +287,20 @@ impl Sleeper {
     }
 }
 
+/// Sleeps a while.
 #[cfg(not(target_os = "linux"))]
-struct Sleeper;
+#[derive(Debug)]
+pub struct Sleeper;
 
 #[cfg(not(target_os = "linux"))]
 impl Sleeper {
-    fn new(_: &[PathBuf]) -> Sleeper {
+    /// Returns a sleeper.
+    pub fn new(_: &[PathBuf]) -> Sleeper {
         Sleeper
     }
 
-    fn sleep(&mut self, at_most: Duration) {
+    /// Sleeps a little, `at_most` this long.
+    pub fn sleep(&mut self, at_most: Duration) {
         std::thread::sleep(at_most.min(Duration::from_millis(200)));
     }
 }

@@ -15,6 +15,7 @@ use crate::page::view::{Message, View};
 use crate::pointer::{self, Pointer};
 use crate::refused::{Refused, Usage};
 use crate::rules::deliver::Bundle;
+use crate::rules::writes;
 use crate::session::journal::{Entry, Kind};
 use crate::text::Fence;
 
@@ -174,9 +175,9 @@ fn ack(run: &Run, prefix: &Prefix) -> Result<()> {
     let (page, id) = page_of(run, prefix, true)?;
     let speaker = run.speaker(Verb::Agents)?;
     run.write(&speaker, page, |desk| {
-        if pointer::delivered(&desk.page.view, id) {
+        if pointer::delivered(desk.view(), id) {
             // Said twice: nothing is picked up twice.
-            desk.page.page.deliveries()?.remove(&pointer::file_name(id))?;
+            desk.page().deliveries()?.remove(&pointer::file_name(id))?;
             return match earlier(desk, id) {
                 Some(event) => desk.report(
                     &event,
@@ -186,28 +187,39 @@ fn ack(run: &Run, prefix: &Prefix) -> Result<()> {
                 None => Err(gone(id).into()),
             };
         }
-        let pointer = pointer::read(&desk.page.page, id)?.ok_or_else(|| gone(id))?;
-        let picked: Vec<(crate::ids::ThreadId, Vec<MessageId>)> = bundles(&desk.page.view, &pointer)
+        let pointer = pointer::read(desk.page(), id)?.ok_or_else(|| gone(id))?;
+        let picked: Vec<(crate::ids::ThreadId, Vec<MessageId>)> = bundles(desk.view(), &pointer)
             .iter()
             .map(|bundle| (bundle.thread.id, bundle.messages.iter().map(|message| message.id).collect()))
             .collect();
         if picked.is_empty() {
-            desk.page.page.deliveries()?.remove(&pointer::file_name(id))?;
+            desk.page().deliveries()?.remove(&pointer::file_name(id))?;
             return Err(gone(id).into());
         }
-        let actor = desk.main()?;
+        let actor = desk.actor()?;
+        if actor.by == By::Fork {
+            let reading = desk.tx.reading();
+            for (thread, _) in &picked {
+                if let Some(thread) = reading.view.threads.get(thread) {
+                    writes::fork_may(&reading, thread, &actor)?;
+                }
+            }
+        }
+        if actor.by == By::Fork && pointer.turn != Some(actor.turn) {
+            return Err(Refused::by("R59", format!("delivery {id} was not made for your turn: leave it")).into());
+        }
         let taken: Vec<Entry> = picked
             .iter()
             .map(|(thread, messages)| Entry {
-                page: Some(desk.page.page.id.clone()),
+                page: Some(desk.page().id.clone()),
                 thread: Some(*thread),
                 turn: Some(actor.turn),
                 messages: messages.clone(),
                 message: messages.last().copied(),
                 delivery: Some(id),
-                by: Some(By::Main),
+                by: Some(actor.by),
                 rule: Some("R76".to_owned()),
-                ..Entry::new(desk.now, Kind::Taken)
+                ..Entry::new(desk.tx.now, Kind::Taken)
             })
             .collect();
         desk.journal(&taken);
@@ -218,9 +230,9 @@ fn ack(run: &Run, prefix: &Prefix) -> Result<()> {
         let events = desk.append(drafts)?;
         // It was read before it was acknowledged: nothing is to be repeated.
         let shown =
-            Entry { page: Some(desk.page.page.id.clone()), delivery: Some(id), ..Entry::new(desk.now, Kind::Shown) };
+            Entry { page: Some(desk.page().id.clone()), delivery: Some(id), ..Entry::new(desk.tx.now, Kind::Shown) };
         desk.journal(&[shown]);
-        desk.page.page.deliveries()?.remove(&pointer::file_name(id))?;
+        desk.page().deliveries()?.remove(&pointer::file_name(id))?;
         let messages: usize = picked.iter().map(|(_, messages)| messages.len()).sum();
         let line = format!("delivery {id} is acknowledged: {}", crate::text::count(messages, "message"));
         let more = events.len() - 1;
@@ -232,7 +244,7 @@ fn ack(run: &Run, prefix: &Prefix) -> Result<()> {
 
 /// Returns the first pickup of a delivery that was acknowledged.
 fn earlier(desk: &Desktop<'_>, id: DeliveryId) -> Option<Event> {
-    desk.page.view.in_order().find_map(|thread| {
+    desk.view().in_order().find_map(|thread| {
         let of = |message: &Message| message.pickups.iter().find(|pickup| pickup.delivery == id).cloned();
         let pickup = thread.messages.iter().find_map(of)?;
         let messages = thread
@@ -243,7 +255,7 @@ fn earlier(desk: &Desktop<'_>, id: DeliveryId) -> Option<Event> {
             .collect();
         Some(Event {
             seq: pickup.seq,
-            id: desk.page.page.record.key.id(pickup.seq),
+            id: desk.page().record.key.id(pickup.seq),
             ts: pickup.ts,
             author: Author::Leaf,
             body: Body::Pickup { thread: thread.id, messages, delivery: id, actor: pickup.actor },

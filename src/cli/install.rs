@@ -370,7 +370,10 @@ pub fn uninstall(args: UninstallArgs, json: bool) -> Result<()> {
     match (args.dry_run, steps.is_empty()) {
         (_, true) => writeln!(out, "Nothing to do: leaf is not installed for Claude Code.")?,
         (true, false) => writeln!(out, "Nothing was done (--dry-run).")?,
-        (false, false) => writeln!(out, "Done. Sessions that are open now go on without leaf.")?,
+        (false, false) => writeln!(
+            out,
+            "Done. Run /reload-plugins in the sessions that are open, or end them: until then their hooks look for what is gone."
+        )?,
     }
     for note in notes {
         writeln!(out, "{note}")?;

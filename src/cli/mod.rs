@@ -3,6 +3,7 @@
 pub mod delivery;
 pub mod demo;
 pub mod doctor;
+pub mod fork;
 pub mod install;
 pub mod output;
 pub mod page;
@@ -10,6 +11,7 @@ pub mod status;
 pub mod task;
 pub mod thread;
 pub mod trust;
+pub mod turn;
 pub mod why;
 pub mod writer;
 
@@ -20,7 +22,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use crate::desk::Desk;
-use crate::ids::{AgentId, PageId, SessionId};
+use crate::ids::{AgentId, PageId, SessionId, TurnId};
 use crate::refused::{Refused, Usage};
 
 /// A command waits this long for its locks (R108).
@@ -69,6 +71,15 @@ enum Command {
     /// Read a delivery that was too long to stand in the conversation
     #[command(subcommand)]
     Delivery(delivery::Command),
+    /// Forks: list, stop
+    #[command(subcommand)]
+    Fork(fork::Command),
+    /// The client's word of main's turn (the hooks module's)
+    #[command(subcommand, hide = true)]
+    Turn(turn::Command),
+    /// Follow the session's pages (the hooks module's)
+    #[command(hide = true)]
+    Follow,
     /// Pages: what stands on them, who holds them
     #[command(subcommand)]
     Page(page::Command),
@@ -141,12 +152,18 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Watch => return Ok(crate::watch::run()),
         _ => {}
     }
-    let run = Run { desk: Desk::new(WAIT)?, common: cli.common.clone(), agent: cli.agent_id };
+    let desk = Desk::new(WAIT)?;
+    let turn = desk.env.text("LEAF_TURN").and_then(|turn| turn.parse().ok());
+    let run = Run { desk, common: cli.common.clone(), agent: cli.agent_id, turn };
+    run.check_mark()?;
     done(match cli.command {
         Command::Thread(command) => thread::run(&run, command),
         Command::Task(command) => task::run(&run, command),
         Command::Delivery(command) => delivery::run(&run, &command),
         Command::Page(command) => page::run(&run, command),
+        Command::Fork(command) => fork::run(&run, command),
+        Command::Turn(command) => turn::run(&run, &command),
+        Command::Follow => crate::follow::run(&run),
         Command::Why(args) => why::run(&run, &args),
         Command::Status => status::run(&run),
         Command::Trust(args) => trust::run(&run, &args),
@@ -172,4 +189,6 @@ pub struct Run {
     pub common: Common,
     /// The agent that the hook marked the command with.
     pub agent: Option<AgentId>,
+    /// The turn of a headless run of leaf's (R118).
+    pub turn: Option<TurnId>,
 }

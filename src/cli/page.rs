@@ -11,16 +11,16 @@ use super::thread::{message_text, thread_line};
 use super::writer::Verb;
 use super::{Run, status};
 use crate::desk::{Prefix, Speaker};
-use crate::hook::lock_both;
 use crate::ids::{PageId, ThreadId};
 use crate::page::Page;
 use crate::page::event::{Body, Event};
 use crate::page::log::{Log, Piece, parse, pieces};
 use crate::page::view::View;
 use crate::refused::Refused;
-use crate::session::Session;
-use crate::session::journal::{ClerkLine, Entry};
+use crate::session::journal::{ClerkLine, Entry, Evidence};
+use crate::session::{Session, lock_both};
 use crate::text;
+use crate::transaction::Transaction;
 
 /// `leaf page …`
 #[derive(Debug, Subcommand)]
@@ -153,6 +153,9 @@ fn list(run: &Run) -> Result<()> {
 /// Moves a page to the session (R111): what is owed moves with it, for the log says it.
 fn claim(run: &Run, id: &PageId) -> Result<()> {
     let speaker = run.speaker(Verb::Everyones)?;
+    if run.acts_as_fork() {
+        return Err(crate::rules::writes::never_a_forks("claiming a page").into());
+    }
     let home = run.desk.make_home()?;
     let page = run.desk.page(&home, id)?;
     let Some(session) = run.needed_session(&speaker)? else {
@@ -185,10 +188,29 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
     };
     let (before, mut session) = match before {
         Some(before) => {
-            let (before, session) = lock_both(&run.desk, before, session)?;
+            let (before, session) = lock_both(before, session, run.desk.deadline())?;
             (Some(before), session)
         }
         None => (None, session.lock(run.desk.deadline())?),
+    };
+    // The old session's open turns on the page end (R111).
+    let before = match before {
+        Some(before) => {
+            let mut tx = Transaction::of(page, Some(before), now);
+            let open: Vec<_> = tx
+                .state()
+                .forks
+                .iter()
+                .filter(|turn| turn.ended.is_none() && turn.thread.as_ref().is_some_and(|(of, _)| of == id))
+                .map(|turn| turn.id)
+                .collect();
+            for turn in open {
+                tx.end(turn, Evidence::Claim, "", true)?;
+            }
+            page = tx.page;
+            tx.session
+        }
+        None => None,
     };
     // The lists first: page.json decides.
     let mut listed = session.session.record.clone();
@@ -200,7 +222,7 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
         listed.pages.retain(|other| other != id);
         before.replace_record(listed)?;
         let text = format!("another session claimed page {id}; its threads are that session's now.");
-        before.append(&[Entry::clerk(now, None, ClerkLine { id: 0, text, quote: None, wake: false })])?;
+        before.append(&[Entry::clerk(now, None, ClerkLine { id: 0, turn: None, text, quote: None, wake: false })])?;
     }
     drop(session);
     report(run, &page.page, &format!("page {id} is this session's now"), Vec::new())

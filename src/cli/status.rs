@@ -9,15 +9,18 @@ use super::output::{self, Style, styled};
 use super::thread::thread_line;
 use super::{Run, trust};
 use crate::clock::Ts;
-use crate::ids::{PageId, SessionId, TurnId};
+use crate::ids::{AgentId, PageId, SessionId, ThreadId, TurnId};
 use crate::page::Page;
 use crate::page::state::{Follower, PageState, Status, ThreadState};
 use crate::page::view::View;
 use crate::place::Dir;
+use crate::rules::holding::{Reading, Seat};
 use crate::session::Session;
 use crate::session::lane::{self, Lane};
 use crate::session::record::SessionRecord;
+use crate::session::state::TurnState;
 use crate::text;
+use crate::trust::Standing;
 
 /// Returns a page's state, with what its session tells of turns: one whose client died is over (R88).
 ///
@@ -31,15 +34,23 @@ pub fn page_state(run: &Run, page: &Page, view: &View) -> Result<PageState> {
     };
     let mut open: Option<TurnId> = None;
     let mut follower = Follower::default();
+    let mut seat = Seat::default();
     if let Some(session) = &session {
+        seat = Seat {
+            state: session.state()?,
+            alive: session.record.client_lives(),
+            lane: lane::follower(session),
+            replies: session.record.switches.fork_replies,
+        };
         if session.record.lives() {
-            open = session.state()?.main.filter(|main| main.ended.is_none()).map(|main| main.id);
+            open = seat.state.main.as_ref().filter(|main| main.ended.is_none()).map(|main| main.id);
         }
         if let Some(holder) = lane::holder(session, Lane::Follower) {
             follower = Follower { running: true, since: Some(holder.since) };
         }
     }
-    Ok(crate::page::state::state(&page.id, &page.record, view, open, follower))
+    let reading = Reading::new(&page.id, &page.record, view, &seat, run.desk.now());
+    Ok(crate::page::state::state(&reading, &page.record, open, follower))
 }
 
 #[derive(Serialize)]
@@ -48,7 +59,7 @@ struct StatusJson {
     sessions: Vec<SessionStatus>,
     unread: Vec<PageStatus>,
     damaged: Vec<String>,
-    trust: trust::Standing,
+    trust: Standing,
 }
 
 #[derive(Serialize)]
@@ -63,7 +74,19 @@ struct SessionStatus {
     watch: bool,
     follower: bool,
     lines: usize,
+    forks: Vec<Running>,
     pages: Vec<PageStatus>,
+}
+
+/// A fork that runs (R122).
+#[derive(Serialize)]
+struct Running {
+    name: String,
+    turn: TurnId,
+    agent_id: Option<AgentId>,
+    thread: Option<ThreadId>,
+    state: TurnState,
+    since: Ts,
 }
 
 #[derive(Serialize)]
@@ -157,6 +180,23 @@ fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionSta
         watch: lane::holder(session, Lane::Watch).is_some(),
         follower: lane::holder(session, Lane::Follower).is_some(),
         lines: state.clerk.len(),
+        forks: state
+            .forks
+            .iter()
+            .map(|turn| {
+                let followed = lane::holder(session, Lane::Follower).is_some();
+                (turn, turn.stands(state.generation, record.client_lives(), followed, run.desk.now()))
+            })
+            .filter(|(_, stands)| *stands != TurnState::Ended)
+            .map(|(turn, stands)| Running {
+                name: turn.name.clone(),
+                turn: turn.id,
+                agent_id: turn.agent.clone(),
+                thread: turn.thread.as_ref().map(|(_, thread)| *thread),
+                state: stands,
+                since: turn.opened,
+            })
+            .collect(),
         pages: pages.iter().map(|page| page_status(run, page)).collect::<Result<_>>()?,
     })
 }
@@ -191,6 +231,12 @@ fn session_text(session: &SessionStatus, out: &mut String) {
         styled(Style::Bold, &text::one_line(session.id.as_str())),
         text::one_line(&session.cwd)
     );
+    for fork in &session.forks {
+        let thread = fork.thread.map_or(String::new(), |thread| format!(" on thread {thread}"));
+        let state = format!("{:?}", fork.state).to_lowercase();
+        let name = text::one_line(&fork.name);
+        let _ = writeln!(out, "  fork {name}{thread}: {state} since {}; leaf fork stop {name}", fork.since.brief());
+    }
     for page in &session.pages {
         page_text(page, out);
     }

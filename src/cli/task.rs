@@ -15,6 +15,7 @@ use crate::page::Page;
 use crate::page::event::{Author, Body, TodoOutcome, draft};
 use crate::page::view::{TodoState, View};
 use crate::refused::Refused;
+use crate::rules::writes;
 use crate::text;
 
 /// `leaf task …`
@@ -102,8 +103,8 @@ fn start(run: &Run, item: &str, text: TextArgs) -> Result<()> {
     let items = |view: &View| messages(view).chain(todos(view)).collect::<Vec<_>>();
     let page = page_of(run, &speaker, &prefix, items)?;
     run.write(&speaker, page, |desk| {
-        let item = prefix.pick("message or to-do", items(&desk.page.view).into_iter())?;
-        let view = &desk.page.view;
+        let item = prefix.pick("message or to-do", items(desk.view()).into_iter())?;
+        let view = desk.view();
         if let Some((thread, todo)) = view.todo(TodoId(item.0)) {
             if todo.state != TodoState::Open {
                 return Err(Refused::input(format!("to-do {item} is ended: `leaf task list` shows what is open"))
@@ -118,9 +119,17 @@ fn start(run: &Run, item: &str, text: TextArgs) -> Result<()> {
                 .of(thread.id)
                 .into());
         }
-        let actor = desk.main()?;
+        let mut notes = Vec::new();
+        if let Some(thread) = desk.view().thread_of(item) {
+            let reading = desk.tx.reading();
+            match desk.fork()? {
+                Some(fork) => writes::fork_may(&reading, thread, &fork)?,
+                None => notes.extend(writes::over(&reading, thread, false)),
+            }
+        }
+        let actor = desk.actor()?;
         let events = desk.append(vec![draft(Author::Agent, Body::Start { item, text, actor })])?;
-        desk.report(&events[0], &format!("started on {item}"), Vec::new())
+        desk.report(&events[0], &format!("started on {item}"), notes)
     })
 }
 
@@ -135,7 +144,7 @@ fn open(run: &Run, thread: &str, title: &str) -> Result<()> {
         view.order.iter().any(|id| prefix.begins((*id).into()))
     })?;
     run.write(&speaker, page, |desk| {
-        let id = pick_thread(&desk.page.view, &prefix)?.id;
+        let id = pick_thread(desk.view(), &prefix)?.id;
         let actor = desk.agent()?;
         let body = Body::Todo { thread: id, title: title.clone(), source: None, actor };
         let events = desk.append(vec![draft(desk.author(), body)])?;
@@ -150,13 +159,16 @@ fn end(run: &Run, todo: &str, outcome: TodoOutcome, detail: Option<String>) -> R
     let prefix = Prefix::parse(todo)?;
     let page = page_of(run, &speaker, &prefix, |view| todos(view).collect())?;
     run.write(&speaker, page, |desk| {
-        let id = TodoId(prefix.pick("to-do", todos(&desk.page.view))?.0);
-        let Some((thread, todo)) = desk.page.view.todo(id) else {
+        let id = TodoId(prefix.pick("to-do", todos(desk.view()))?.0);
+        let Some((thread, todo)) = desk.view().todo(id) else {
             return Err(Refused::input(format!("there is no to-do {id}")).into());
         };
         let thread_id = thread.id;
         if todo.state != TodoState::Open {
             return Err(Refused::by("R97", format!("to-do {id} is ended already")).of(thread_id).into());
+        }
+        if let Some(fork) = desk.fork()? {
+            writes::fork_may_end(thread, todo, &fork)?;
         }
         let source = todo.source.and_then(|source| thread.message(source));
         if outcome == TodoOutcome::Done

@@ -10,14 +10,14 @@ use super::writer::{Desktop, TextArgs, Verb};
 use super::{Run, status};
 use crate::desk::{Prefix, Speaker};
 use crate::ids::{EventId, MessageId, ThreadId};
-use crate::page::event::{Author, Body, draft, first_message};
+use crate::page::event::{Actor, Author, Body, By, draft, first_message};
 use crate::page::state::Status;
 use crate::page::view::{Message, Thread, TodoState, View};
 use crate::page::{Page, state};
 use crate::pointer;
 use crate::refused::{Refused, Usage};
 use crate::rules::answer::{self, Answer};
-use crate::rules::holding;
+use crate::rules::writes;
 use crate::text;
 
 /// `leaf thread …`
@@ -158,9 +158,9 @@ fn new(run: &Run, text: TextArgs, title: Option<String>, owes: bool) -> Result<(
         let events = desk.append(vec![first_message(text, owes, title)])?;
         let event = &events[0];
         if found.notes.is_empty() && desk.unread() {
-            found.notes.push(format!("no live session holds page {}: nobody reads it yet", desk.page.page.id));
+            found.notes.push(format!("no live session holds page {}: nobody reads it yet", desk.page().id));
         }
-        let line = format!("thread {} on page {}", event.id, desk.page.page.id);
+        let line = format!("thread {} on page {}", event.id, desk.page().id);
         desk.report(event, &line, std::mem::take(&mut found.notes))
     })
 }
@@ -171,9 +171,9 @@ fn say(run: &Run, thread: &str, text: TextArgs, owes: bool) -> Result<()> {
     let text = text.read()?;
     let page = page_of_thread(run, &speaker, &prefix)?;
     run.write(&speaker, page, |desk| {
-        let thread = pick_thread(&desk.page.view, &prefix)?;
+        let thread = pick_thread(desk.view(), &prefix)?;
         let id = thread.id;
-        let main_owed = holding::main_owes(thread);
+        let main_owed = desk.tx.reading().main_owes(thread);
         let reopens = thread.resolved.is_some();
         let body = Body::Message { thread: id, text, owes, title: None, main_owed };
         let events = desk.append(vec![draft(Author::User, body)])?;
@@ -182,7 +182,7 @@ fn say(run: &Run, thread: &str, text: TextArgs, owes: bool) -> Result<()> {
             notes.push(format!("thread {id} was resolved; this opens it again"));
         }
         if desk.unread() {
-            notes.push(format!("no live session holds page {}: nobody reads it yet", desk.page.page.id));
+            notes.push(format!("no live session holds page {}: nobody reads it yet", desk.page().id));
         }
         desk.report(&events[0], &format!("message {} in thread {id}", events[0].id), notes)
     })
@@ -205,8 +205,8 @@ fn withdraw(run: &Run, message: &str) -> Result<()> {
         users(view).into_iter().any(|id| prefix.begins(id))
     })?;
     run.write(&speaker, page, |desk| {
-        let id: MessageId = prefix.pick("message of yours", users(&desk.page.view).into_iter())?.into();
-        let Some((thread, message)) = desk.page.view.message(id) else { unreachable_message(id)? };
+        let id: MessageId = prefix.pick("message of yours", users(desk.view()).into_iter())?.into();
+        let Some((thread, message)) = desk.view().message(id) else { unreachable_message(id)? };
         let thread = thread.id;
         if message.withdrawn.is_some() {
             return Err(Refused::by("R8", format!("message {id} is withdrawn already")).of(thread).into());
@@ -255,6 +255,13 @@ fn reply(run: &Run, reference: &str, text: TextArgs, todo: Option<String>) -> Re
         Named::Id(prefix) => view.home.iter().any(|(id, _)| prefix.begins(*id)),
     })?;
     run.write(&speaker, page, |desk| {
+        if desk.fork()?.is_some() && matches!(named, Named::Id(_)) {
+            return Err(Refused::by(
+                "R59",
+                "a fork answers by the reference that its delivery gave: copy it from there",
+            )
+            .into());
+        }
         let responds = asked(desk, &named, &text)?;
         answer_message(desk, responds, text, todo)
     })
@@ -266,17 +273,17 @@ fn messages(view: &View) -> impl Iterator<Item = EventId> + '_ {
 
 /// Returns the message that REF names.
 fn asked(desk: &Desktop<'_>, named: &Named, text: &str) -> Result<MessageId> {
-    let view = &desk.page.view;
-    let holder = desk.page.page.record.session.as_ref();
+    let view = desk.view();
+    let holder = desk.page().record.session.as_ref();
     match named {
         Named::Reference(delivery, message) => {
             let id: MessageId = message.pick("message", messages(view))?.into();
             let Some((thread, message)) = view.message(id) else { return unreachable_message(id) };
-            let picked = message.pickups.iter().any(|pickup| delivery.begins(pickup.delivery.into()));
+            let picked = message.carried_by(|id| delivery.begins(id.into()));
             let pointed = || -> Result<bool> {
-                let mut ids = pointer::all(&desk.page.page)?.into_iter();
+                let mut ids = pointer::all(desk.page())?.into_iter();
                 Ok(ids.any(|known| {
-                    let pointer = || pointer::read(&desk.page.page, known).ok().flatten();
+                    let pointer = || pointer::read(desk.page(), known).ok().flatten();
                     delivery.begins(known.into()) && pointer().is_some_and(|pointer| pointer.carries(id))
                 }))
             };
@@ -300,17 +307,31 @@ fn asked(desk: &Desktop<'_>, named: &Named, text: &str) -> Result<MessageId> {
 }
 
 fn answer_message(desk: &mut Desktop<'_>, responds: MessageId, text: String, todo: Option<String>) -> Result<()> {
-    let Some((thread, message)) = desk.page.view.message(responds) else { return unreachable_message(responds) };
+    let Some((thread, message)) = desk.view().message(responds) else { return unreachable_message(responds) };
     let id = thread.id;
-    let holder = desk.page.page.record.session.clone();
+    let holder = desk.page().record.session.clone();
     let open = thread.open_todo(responds).map(|todo| (todo.id, todo.title.clone()));
-    match answer::to_message(thread, message, &text)? {
+    let fork = desk.fork()?;
+    let own = |actor: &Actor| match &fork {
+        // An answer by an earlier turn of the same agent counts as its own (R10).
+        Some(fork) => actor.turn == fork.turn || (actor.agent.is_some() && actor.agent == fork.agent),
+        None => actor.by == By::Main,
+    };
+    if let Some(fork) = &fork
+        && !message
+            .answered
+            .and_then(|id| thread.message(id))
+            .is_some_and(|reply| reply.actor.as_ref().is_some_and(own))
+    {
+        writes::fork_may_answer(&desk.tx.reading(), thread, message, fork)?;
+    }
+    match answer::to_message(thread, message, &text, own)? {
         Answer::Repeat(earlier) => {
             let mut notes = vec!["the same answer stood already".to_owned()];
             let has_todo = thread.todos.iter().any(|todo| todo.source == Some(responds));
             if let Some(title) = todo.filter(|_| !has_todo) {
                 // A repeat appends what is missing (R10).
-                let actor = Some(desk.main()?);
+                let actor = Some(desk.actor()?);
                 let body = Body::Todo { thread: id, title, source: Some(responds), actor };
                 let events = desk.append(vec![draft(Author::Agent, body)])?;
                 notes.push(format!("opened to-do {}", events[0].id));
@@ -319,9 +340,12 @@ fn answer_message(desk: &mut Desktop<'_>, responds: MessageId, text: String, tod
             desk.report(&event, &format!("answered already, by {earlier}"), notes)
         }
         Answer::New(responds) => {
-            let mut notes = answer::notes(thread, responds, holder.as_ref());
+            let mut notes = answer::notes(thread, responds, holder.as_ref().filter(|_| fork.is_none()), fork.as_ref());
+            if fork.is_none() {
+                notes.extend(writes::over(&desk.tx.reading(), thread, true));
+            }
             let mut drafts = Vec::new();
-            let actor = desk.main()?;
+            let actor = desk.actor()?;
             match (todo, open) {
                 // A repeat of a write of which only the to-do came through appends what is missing (R10).
                 (Some(title), Some((_, stands))) if title == stands => {}
@@ -356,7 +380,7 @@ fn answer_message(desk: &mut Desktop<'_>, responds: MessageId, text: String, tod
 
 /// Returns the event of a reply that stands.
 fn earlier_reply(desk: &Desktop<'_>, id: MessageId) -> Result<crate::page::event::Event> {
-    let Some((thread, message)) = desk.page.view.message(id) else { return unreachable_message(id) };
+    let Some((thread, message)) = desk.view().message(id) else { return unreachable_message(id) };
     let Some(actor) = message.actor.clone() else { return unreachable_message(id) };
     Ok(crate::page::event::Event {
         seq: message.seq,
@@ -374,11 +398,11 @@ fn unasked(run: &Run, thread: &str, text: TextArgs) -> Result<()> {
     let text = text.read()?;
     let page = page_of_thread(run, &speaker, &prefix)?;
     run.write(&speaker, page, |desk| {
-        let id = pick_thread(&desk.page.view, &prefix)?.id;
-        let actor = desk.main()?;
+        let (id, notes) = may_write(desk, &prefix)?;
+        let actor = desk.actor()?;
         let body = Body::Reply { thread: id, text, responds: None, actor };
         let events = desk.append(vec![draft(Author::Agent, body)])?;
-        desk.report(&events[0], &format!("said {} in thread {id}", events[0].id), Vec::new())
+        desk.report(&events[0], &format!("said {} in thread {id}", events[0].id), notes)
     })
 }
 
@@ -388,11 +412,22 @@ fn line(run: &Run, thread: &str, text: TextArgs) -> Result<()> {
     let text = text::one_line(&text.read()?);
     let page = page_of_thread(run, &speaker, &prefix)?;
     run.write(&speaker, page, |desk| {
-        let id = pick_thread(&desk.page.view, &prefix)?.id;
-        let actor = Some(desk.main()?);
+        let (id, notes) = may_write(desk, &prefix)?;
+        let actor = Some(desk.actor()?);
         let events = desk.append(vec![draft(Author::Agent, Body::Line { thread: id, text, actor })])?;
-        desk.report(&events[0], &format!("the line stands in thread {id}"), Vec::new())
+        desk.report(&events[0], &format!("the line stands in thread {id}"), notes)
     })
+}
+
+/// Returns the thread that an agent writes in, with what main is told beside it (R63), or the refusal of a fork's write (R55,
+/// R56).
+fn may_write(desk: &Desktop<'_>, prefix: &Prefix) -> Result<(ThreadId, Vec<String>)> {
+    let thread = pick_thread(desk.view(), prefix)?;
+    let reading = desk.tx.reading();
+    match desk.fork()? {
+        Some(fork) => writes::fork_may(&reading, thread, &fork).map(|()| (thread.id, Vec::new())).map_err(Into::into),
+        None => Ok((thread.id, writes::over(&reading, thread, false).into_iter().collect())),
+    }
 }
 
 fn settle(run: &Run, thread: &str, resolve: bool) -> Result<()> {
@@ -400,7 +435,10 @@ fn settle(run: &Run, thread: &str, resolve: bool) -> Result<()> {
     let prefix = Prefix::parse(thread)?;
     let page = page_of_thread(run, &speaker, &prefix)?;
     run.write(&speaker, page, |desk| {
-        let thread = pick_thread(&desk.page.view, &prefix)?;
+        if resolve {
+            desk.not_a_forks("resolving a thread")?;
+        }
+        let thread = pick_thread(desk.view(), &prefix)?;
         let id = thread.id;
         if thread.resolved.is_some() == resolve {
             let stands = if resolve { "resolved already" } else { "open already" };

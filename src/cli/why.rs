@@ -9,7 +9,7 @@ use super::{Run, output};
 use crate::desk::Prefix;
 use crate::page::event::By;
 use crate::session::Session;
-use crate::session::journal::{self, Entry, Kind};
+use crate::session::journal::{self, Entry, Evidence, Kind, Outcome, Sort};
 use crate::text;
 
 /// `leaf why THREAD`
@@ -77,7 +77,11 @@ fn of_thread(
                 turns.extend(entry.turn);
                 true
             }
-            Kind::Handed | Kind::Refused => own,
+            Kind::KeptBack | Kind::Line | Kind::Sort | Kind::Queued | Kind::Handed | Kind::Refused => own,
+            Kind::Ended if own => true,
+            Kind::Named | Kind::Renewed | Kind::Lapsed | Kind::Resting | Kind::Ending => {
+                entry.by == Some(By::Fork) && entry.turn.is_some_and(|turn| turns.contains(&turn))
+            }
             Kind::Ended => match entry.turn.and_then(|turn| turns.iter().position(|taken| *taken == turn)) {
                 Some(at) => {
                     turns.remove(at);
@@ -88,7 +92,10 @@ fn of_thread(
             Kind::Taken
             | Kind::Generation
             | Kind::Begun
-            | Kind::Renewed
+            | Kind::Agent
+            | Kind::Background
+            | Kind::Call
+            | Kind::Stop
             | Kind::Shown
             | Kind::Told
             | Kind::Continued
@@ -101,35 +108,63 @@ fn of_thread(
 }
 
 fn sentence(entry: &Entry) -> String {
-    let who = match entry.by {
-        Some(By::Fork) => "A fork",
-        Some(By::Main) | None => "The main thread",
+    let who = match (entry.by, &entry.name) {
+        (Some(By::Fork), Some(name)) => format!("Fork {}", text::one_line(name)),
+        (Some(By::Fork), None) => "The fork".to_owned(),
+        (Some(By::Main) | None, _) => "The main thread".to_owned(),
     };
     match entry.kind {
         Kind::Taken => {
             let delivery = entry.delivery.map_or(String::new(), |delivery| format!(" by delivery {delivery}"));
             format!("{who} got {}{delivery}.", text::count(entry.messages.len(), "message"))
         }
-        Kind::Handed => "The thread was handed to the main thread.".to_owned(),
+        Kind::KeptBack => "The thread is kept back for the line fork.".to_owned(),
+        Kind::Line => match &entry.why {
+            Some(why) => format!("The line fork's line failed: {}.", text::one_line(why)),
+            None => format!("The line fork said: {}", text::one_line(entry.text.as_deref().unwrap_or_default())),
+        },
+        Kind::Sort => format!(
+            "The message was sorted as {}.",
+            match entry.sort {
+                Some(Sort::Small) => "small",
+                Some(Sort::Significant) => "significant",
+                Some(Sort::Now) | None => "for now",
+            }
+        ),
+        Kind::Queued => "The thread waits for a fork to be free.".to_owned(),
+        Kind::Handed => {
+            let why = entry.why.as_ref().map_or(String::new(), |why| format!(": {}", text::one_line(why)));
+            format!("The thread was handed to the main thread{why}.")
+        }
+        Kind::Named => {
+            let agent = entry.agent.as_ref().map_or(String::new(), |agent| format!(" It is agent {agent}."));
+            format!("{who} has its agent.{agent}")
+        }
+        Kind::Renewed => format!("{who} goes on."),
+        Kind::Lapsed => format!("Nothing was heard of {who} for 15 minutes."),
+        Kind::Resting => format!("{who} rests while work of its own goes on."),
+        Kind::Ending => format!("{who} seems to be over."),
         Kind::Refused => {
             format!("A write was refused: {}.", text::one_line(entry.why.as_deref().unwrap_or_default()))
         }
         Kind::Ended => {
-            let why = match entry.evidence {
-                Some(journal::Evidence::Stop) => "it stopped",
-                Some(journal::Evidence::StopFailure) => "the model's service failed",
-                Some(journal::Evidence::Prompt) => "the next prompt came",
-                Some(journal::Evidence::Generation) => "the session started anew",
-                Some(journal::Evidence::SessionEnd) => "the session ended",
-                Some(journal::Evidence::Write) => "it was opened for one write",
-                Some(journal::Evidence::Claim) => "the page was claimed",
-                None => "it ended",
+            let why = entry.evidence.map_or("it ended", evidence);
+            let outcome = match entry.outcome {
+                Some(Outcome::Answer) => " It answered.",
+                Some(Outcome::Todo) => " It left a to-do.",
+                Some(Outcome::HandBack) => " The thread is the main thread's again.",
+                Some(Outcome::TakenOver) => " Another had the thread by then.",
+                Some(Outcome::Void) => " There was nothing to judge.",
+                None => "",
             };
-            format!("{who}'s turn ended: {why}.")
+            format!("{who}'s turn ended: {why}.{outcome}")
         }
         Kind::Generation
         | Kind::Begun
-        | Kind::Renewed
+        | Kind::Agent
+        | Kind::Background
+        | Kind::Call
+        | Kind::Stop
         | Kind::Shown
         | Kind::Told
         | Kind::Continued
@@ -137,5 +172,27 @@ fn sentence(entry: &Entry) -> String {
         | Kind::Printed
         | Kind::Checkpoint
         | Kind::Unknown => String::new(),
+    }
+}
+
+fn evidence(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Stop => "it stopped",
+        Evidence::StopFailure => "the model's service failed",
+        Evidence::Prompt => "the next prompt came",
+        Evidence::Module => "the client said so",
+        Evidence::Generation => "the session started anew",
+        Evidence::SessionEnd => "the session ended",
+        Evidence::Write => "it was opened for one write",
+        Evidence::Claim => "the page was claimed",
+        Evidence::Client => "its client is gone or doesn't wait for it",
+        Evidence::TaskStop => "it was stopped",
+        Evidence::Notification => "the client's notification came",
+        Evidence::SubagentStop => "its agent stopped",
+        Evidence::Missing => "the client no longer lists it",
+        Evidence::Unstarted => "its run did not begin within a minute",
+        Evidence::Superseded => "nothing was heard of it for 15 minutes, and its thread was taken anew",
+        Evidence::Torn => "its pickup was never written",
+        Evidence::Failed => "a step of starting it failed",
     }
 }

@@ -8,17 +8,17 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Run, output};
-use crate::clock::Ts;
 use crate::desk::{Found, Speaker};
 use crate::ids::{IdKey, TurnId};
-use crate::lock::Deadline;
+use crate::page::Page;
 use crate::page::event::{Actor, Author, By, Draft, Event, Line};
 use crate::page::view::View;
-use crate::page::{LockedPage, Page};
 use crate::refused::{Refused, Usage};
+use crate::rules::writes;
+use crate::session::Session;
 use crate::session::journal::{ClerkLine, Entry, Evidence, Kind};
-use crate::session::{LockedSession, Session};
 use crate::text;
+use crate::transaction::Transaction;
 
 /// A text is at most this long, bytes.
 const TEXT_LIMIT: usize = 256 * 1024;
@@ -74,6 +74,15 @@ fn limited(source: impl Read) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+fn no_turn(who: &str) -> Refused {
+    Refused::by(
+        "R68",
+        format!(
+            "{who} has no open turn here: leave the thread to main, which gets its messages; say what you found in your final text"
+        ),
+    )
+}
+
 /// Who may run a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
@@ -92,13 +101,10 @@ impl Run {
     /// The refusal.
     pub fn speaker(&self, verb: Verb) -> Result<Speaker> {
         let speaker = self.desk.speaker()?;
-        if let Some(agent) = &self.agent {
-            // Only the hook marks a call, and only a known agent's: one without a turn acts for nobody (R68).
-            return Err(Refused::by(
-                "R68",
-                format!("agent {agent} has no open turn here: leave the thread to main, which gets its messages"),
-            )
-            .into());
+        if self.acts_as_fork() && verb == Verb::Users {
+            return Err(
+                Refused::by("R70", "this speaks as the user, and a fork never does: say it in your answer").into()
+            );
         }
         if verb == Verb::Users && matches!(speaker, Speaker::Agent(_)) {
             return Err(Refused::by(
@@ -109,6 +115,25 @@ impl Run {
             .into());
         }
         Ok(speaker)
+    }
+
+    /// Refuses a marked command whose turn ended meanwhile, a reading one too (R68).
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn check_mark(&self) -> Result<()> {
+        let Some(agent) = &self.agent else { return Ok(()) };
+        let speaker = self.desk.speaker()?;
+        let open = match self.session(&speaker)? {
+            Some(session) => session.state()?.open_fork(agent).is_some(),
+            None => false,
+        };
+        if open { Ok(()) } else { Err(no_turn(agent.as_str()).into()) }
+    }
+
+    /// Whether the command is a fork's: marked by the hook (R67), or in a headless run (R118).
+    pub fn acts_as_fork(&self) -> bool {
+        self.agent.is_some() || self.turn.is_some()
     }
 
     /// Returns the session of a command that reads or writes.
@@ -208,7 +233,8 @@ impl Run {
         self.desk.newest_page(&home, serves)?.ok_or_else(|| none().into())
     }
 
-    /// Runs a write under the page's lock and its holder's. A refusal by a rule is journalled (R5).
+    /// Runs a write under the page's lock and its holder's. What time alone changed is done first (R88). A refusal by a rule is
+    /// journalled (R5).
     ///
     /// # Errors
     /// The refusal, or where a lock or a write fails.
@@ -218,21 +244,29 @@ impl Run {
         page: Page,
         act: impl FnOnce(&mut Desktop<'_>) -> Result<T>,
     ) -> Result<T> {
-        let deadline: Deadline = self.desk.deadline();
-        let page = page.lock(deadline)?;
+        let mut tx = Transaction::open(&self.desk, page, self.desk.deadline())?;
         if *speaker != Speaker::Person {
-            self.own(speaker, &page.page)?;
+            self.own(speaker, &tx.page.page)?;
         }
-        let session = self.desk.lock_holder(&page.page.record, deadline)?;
-        let now = self.desk.now();
-        let mut desktop = Desktop { run: self, speaker, page, session, now };
-        let result = act(&mut desktop);
+        tx.settle()?;
+        let now = tx.now;
+        let mut desktop = Desktop { run: self, speaker, tx };
+        let result = desktop.not_lost().and_then(|()| act(&mut desktop));
+        if result.is_ok() {
+            // What the write itself began or ended to be kept back (R16).
+            desktop.tx.keep_back()?;
+            desktop.tx.settle()?;
+        }
         if let Err(error) = &result
             && let Some(Refused { rule: Some(rule), thread: Some(thread), sentence }) = error.downcast_ref()
         {
+            let turn = desktop.fork().ok().flatten();
             desktop.journal(&[Entry {
-                page: Some(desktop.page.page.id.clone()),
+                page: Some(desktop.tx.page.page.id.clone()),
                 thread: Some(*thread),
+                turn: turn.as_ref().map(|turn| turn.turn),
+                agent: turn.as_ref().and_then(|turn| turn.agent.clone()),
+                by: turn.as_ref().map(|turn| turn.by),
                 why: Some(sentence.clone()),
                 rule: Some((*rule).to_owned()),
                 ..Entry::new(now, Kind::Refused)
@@ -246,12 +280,8 @@ impl Run {
 pub struct Desktop<'a> {
     run: &'a Run,
     speaker: &'a Speaker,
-    /// The page.
-    pub page: LockedPage,
-    /// The session that holds it.
-    pub session: Option<LockedSession>,
-    /// The time of the write.
-    pub now: Ts,
+    /// The page and its session.
+    pub tx: Transaction,
 }
 
 impl Desktop<'_> {
@@ -263,15 +293,82 @@ impl Desktop<'_> {
         }
     }
 
+    /// The page's view.
+    pub fn view(&self) -> &View {
+        &self.tx.page.view
+    }
+
+    /// The page.
+    pub fn page(&self) -> &Page {
+        &self.tx.page.page
+    }
+
+    /// Refuses an unmarked write while only a fork's marked call is in flight: its mark was lost (R72).
+    fn not_lost(&self) -> Result<()> {
+        if *self.speaker == Speaker::Person || self.run.acts_as_fork() {
+            return Ok(());
+        }
+        let calls = &self.tx.state().calls;
+        if calls.iter().any(|call| call.marked) && !calls.iter().any(|call| !call.marked) {
+            return Err(Refused::by(
+                "R72",
+                "a fork's call lost its mark (another hook, or an alias, rewrote it), so that nobody can tell whose write this is: \
+                 run `leaf` as the one leading command",
+            )
+            .into());
+        }
+        Ok(())
+    }
+
+    /// Returns the fork that acts, `None` where main or a person does (R67, R118).
+    ///
+    /// # Errors
+    /// Where the agent has no open turn (R68).
+    pub fn fork(&self) -> Result<Option<Actor>> {
+        let state = self.tx.state();
+        let turn = match (&self.run.agent, self.run.turn) {
+            (Some(agent), _) => state.open_fork(agent).ok_or_else(|| no_turn(agent.as_str()))?,
+            (None, Some(turn)) => {
+                let open = state.fork(turn).filter(|turn| turn.ended.is_none());
+                open.ok_or_else(|| no_turn(&turn.to_string()))?
+            }
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(self.tx.fork_actor(turn)))
+    }
+
+    /// Returns who acts with an agent's verb: the fork, else main.
+    ///
+    /// # Errors
+    /// As [`Desktop::fork`] and [`Desktop::main`].
+    pub fn actor(&mut self) -> Result<Actor> {
+        match self.fork()? {
+            Some(fork) => Ok(fork),
+            None => self.main(),
+        }
+    }
+
+    /// Refuses what is never a fork's (R60).
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn not_a_forks(&self, what: &str) -> Result<()> {
+        match self.fork()? {
+            Some(_) => Err(writes::never_a_forks(what).into()),
+            None => Ok(()),
+        }
+    }
+
     /// Returns main as an actor: its open turn, else its last, else a turn that closes with the write (Words: *main*).
     ///
     /// # Errors
     /// Where the journal can't be written.
     pub fn main(&mut self) -> Result<Actor> {
-        let Some(session) = &mut self.session else {
+        let now = self.tx.now;
+        let Some(session) = &mut self.tx.session else {
             return Ok(Actor {
                 turn: TurnId::new()?,
-                session: self.page.page.record.session.clone(),
+                session: self.tx.page.page.record.session.clone(),
                 generation: None,
                 by: By::Main,
                 name: None,
@@ -282,7 +379,7 @@ impl Desktop<'_> {
             Some(main) => main.id,
             None => {
                 let turn = TurnId::new()?;
-                session.append(&[Entry::begun(self.now, turn, None), Entry::ended(self.now, turn, Evidence::Write)])?;
+                session.append(&[Entry::begun(now, turn, None), Entry::ended(now, turn, Evidence::Write)])?;
                 turn
             }
         };
@@ -296,14 +393,14 @@ impl Desktop<'_> {
         })
     }
 
-    /// Returns main as the actor of an agent's event, `None` for a person's (everyone's verbs).
+    /// Returns the actor of an agent's event, `None` for a person's (everyone's verbs).
     ///
     /// # Errors
-    /// As [`Desktop::main`].
+    /// As [`Desktop::actor`].
     pub fn agent(&mut self) -> Result<Option<Actor>> {
         match self.speaker {
             Speaker::Person => Ok(None),
-            Speaker::Agent(_) => self.main().map(Some),
+            Speaker::Agent(_) => self.actor().map(Some),
         }
     }
 
@@ -312,14 +409,12 @@ impl Desktop<'_> {
     /// # Errors
     /// Where the write fails; none of them then stands.
     pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Event>> {
-        self.page.append(self.now, drafts, true)
+        self.tx.page.append(self.tx.now, drafts, true)
     }
 
     /// Writes journal entries. The page's log holds what was done; losing an entry loses a line of the story.
     pub fn journal(&mut self, entries: &[Entry]) {
-        if let Some(session) = &mut self.session
-            && let Err(error) = session.append(entries)
-        {
+        if let Err(error) = self.tx.journal(entries) {
             crate::errors::note(&format!("journal: {error:#}"));
         }
     }
@@ -327,15 +422,16 @@ impl Desktop<'_> {
     /// Gives the session's clerk a line, where a person did what main is to know.
     pub fn tell(&mut self, thread: crate::ids::ThreadId, text: String, quote: Option<String>, wake: bool) {
         if *self.speaker == Speaker::Person {
-            self.journal(&[Entry::clerk(self.now, Some(thread), ClerkLine { id: 0, text, quote, wake })]);
+            let line = ClerkLine { id: 0, turn: None, text, quote, wake };
+            self.journal(&[Entry::clerk(self.tx.now, Some(thread), line)]);
         }
     }
 
     /// Tells whether someone reads what is written here (R110).
     pub fn unread(&self) -> bool {
-        match &self.page.page.record.session {
+        match &self.page().record.session {
             None => true,
-            Some(_) => self.session.as_ref().is_none_or(|session| !session.session.record.lives()),
+            Some(_) => self.tx.session.as_ref().is_none_or(|session| !session.session.record.lives()),
         }
     }
 

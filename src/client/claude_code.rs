@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::{Agent, Decision, Event, Source, Unreadable, What};
+use super::{Agent, Decision, Event, Notification, Source, Task, Unreadable, What};
+use crate::ids::AgentId;
 use crate::rules::words::Shell;
 
 /// Added context stays under this many UTF-16 units: the client spills more than 10,000 into a file.
@@ -37,10 +37,49 @@ struct Payload<'a> {
     tool_input: Option<&'a RawValue>,
     #[serde(default)]
     stop_hook_active: bool,
-    #[serde(default, rename = "tool_response")]
-    _tool_response: IgnoredAny,
-    #[serde(default, rename = "tool_calls")]
-    _tool_calls: IgnoredAny,
+    #[serde(borrow, default)]
+    tool_response: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_calls: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_use_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    agent_type: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    background_tasks: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    last_assistant_message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    prompt: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct LaunchInput<'a> {
+    #[serde(borrow, default)]
+    description: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    subagent_type: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    task_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct LaunchResponse {
+    #[serde(default, rename = "agentId")]
+    agent: Option<AgentId>,
+}
+
+#[derive(Deserialize)]
+struct TaskLine {
+    id: String,
+    #[serde(default, rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct ToolCall {
+    #[serde(default)]
+    tool_response: serde_json::Value,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +98,16 @@ pub fn read(bytes: &[u8]) -> Result<Event<'_>, Unreadable> {
     if matches!(what, What::Other) {
         // An unknown event needs nothing, not even a session.
         let session = "unknown".parse().map_err(|_| Unreadable::NoSession)?;
-        return Ok(Event { session, agent: Agent::Main, cwd: Cow::Borrowed(""), transcript: None, prompt: None, what });
+        return Ok(Event {
+            session,
+            agent: Agent::Main,
+            cwd: Cow::Borrowed(""),
+            transcript: None,
+            prompt: None,
+            tool_use: None,
+            forked: false,
+            what,
+        });
     }
     let session = payload.session_id.as_deref().unwrap_or_default().parse().map_err(|_| Unreadable::NoSession)?;
     let agent = match payload.agent_id.as_deref() {
@@ -72,6 +120,8 @@ pub fn read(bytes: &[u8]) -> Result<Event<'_>, Unreadable> {
         cwd: payload.cwd.unwrap_or_default(),
         transcript: payload.transcript_path,
         prompt: payload.prompt_id,
+        tool_use: payload.tool_use_id,
+        forked: payload.agent_type.as_deref() == Some("fork"),
         what,
     })
 }
@@ -86,15 +136,40 @@ fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
             Some("fork") => Source::Fork,
             _ => Source::Other,
         }),
-        Some("UserPromptSubmit") => What::Prompt,
+        Some("UserPromptSubmit") => What::Prompt(notification(payload.prompt)),
         Some("PreToolUse") => match payload.tool_name.as_deref() {
             Some("Bash" | "Monitor") => shell(payload, Shell::Posix)?,
             Some("PowerShell") => shell(payload, Shell::PowerShell)?,
+            Some("Agent") => What::Launch { fork: launch(payload).subagent_type.as_deref() == Some("fork") },
             _ => What::Other,
         },
-        Some("PostToolBatch") => What::Boundary,
-        Some("Stop") => What::Stop { again: payload.stop_hook_active },
-        Some("StopFailure") => What::StopFailure,
+        Some("PostToolUse") => match payload.tool_name.as_deref() {
+            Some("Agent") => {
+                let response: Option<LaunchResponse> =
+                    payload.tool_response.and_then(|raw| serde_json::from_str(raw.get()).ok());
+                match response.and_then(|response| response.agent) {
+                    Some(agent) => What::Launched { description: described(payload), agent },
+                    None => What::Other,
+                }
+            }
+            Some("TaskStop") => match launch(payload).task_id {
+                Some(task) => What::TaskStopped(task.into_owned()),
+                None => What::Other,
+            },
+            _ => What::Other,
+        },
+        Some("PostToolUseFailure") => match payload.tool_name.as_deref() {
+            Some("Agent") => What::NotLaunched { description: described(payload) },
+            _ => What::Other,
+        },
+        Some("PostToolBatch") => What::Boundary { tasks: begun_tasks(payload) },
+        Some("SubagentStart") => What::AgentStarted,
+        Some("SubagentStop") => What::AgentStopped {
+            background: tasks(payload.background_tasks).unwrap_or_default(),
+            text: string(payload.last_assistant_message),
+        },
+        Some("Stop") => What::Stop { again: payload.stop_hook_active, background: tasks(payload.background_tasks) },
+        Some("StopFailure") => What::StopFailure(string(payload.last_assistant_message)),
         Some("SessionEnd") => What::SessionEnd,
         _ => What::Other,
     })
@@ -105,8 +180,62 @@ fn shell<'a>(payload: &Payload<'a>, shell: Shell) -> Result<What<'a>, Unreadable
     let input: ShellInput<'a> =
         serde_json::from_str(raw.get()).map_err(|error| Unreadable::NotJson(error.to_string()))?;
     Ok(match input.command {
-        Some(command) => What::Shell { shell, command },
+        Some(command) => What::Shell { shell, command, input: raw },
         None => What::Other,
+    })
+}
+
+fn launch<'a>(payload: &Payload<'a>) -> LaunchInput<'a> {
+    payload.tool_input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
+fn described(payload: &Payload<'_>) -> String {
+    launch(payload).description.unwrap_or_default().into_owned()
+}
+
+fn string(raw: Option<&RawValue>) -> String {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
+fn tasks(raw: Option<&RawValue>) -> Option<Vec<Task>> {
+    let lines: Vec<TaskLine> = serde_json::from_str(raw?.get()).ok()?;
+    Some(lines.into_iter().map(|line| Task { agent: line.kind == "subagent", id: line.id }).collect())
+}
+
+/// Returns the tasks that an agent's boundary names as begun in the background: the client says so in words alone.
+fn begun_tasks(payload: &Payload<'_>) -> Vec<String> {
+    const SAID: &str = "background";
+    let Some(raw) = payload.tool_calls.filter(|raw| payload.agent_id.is_some() && raw.get().contains(SAID)) else {
+        return Vec::new();
+    };
+    let calls: Vec<ToolCall> = serde_json::from_str(raw.get()).unwrap_or_default();
+    calls
+        .iter()
+        .filter_map(|call| {
+            let text = call.tool_response.as_str().or_else(|| call.tool_response.pointer("/0/text")?.as_str())?;
+            // "… in background with ID: x", "… moved to the background (ID: x)". What a command printed may say so too; the
+            // client says it first.
+            let at = text.find(SAID).filter(|at| *at < 120)? + SAID.len();
+            let behind = text[at..].trim_start_matches(" with ").trim_start_matches(" (").strip_prefix("ID: ")?;
+            Some(behind.chars().take_while(char::is_ascii_alphanumeric).collect())
+        })
+        .collect()
+}
+
+/// Reads the client's notification of an agent's end, which comes as a prompt.
+fn notification(raw: Option<&RawValue>) -> Option<Notification> {
+    let raw = raw.filter(|raw| raw.get().starts_with("\"<task-notification>"))?;
+    let text: String = serde_json::from_str(raw.get()).ok()?;
+    let tag = |name: &str| {
+        let (open, close) = (format!("<{name}>"), format!("</{name}>"));
+        let from = text.find(&open)? + open.len();
+        Some(text[from..from + text[from..].find(&close)?].to_owned())
+    };
+    Some(Notification {
+        agent: tag("task-id")?,
+        tool_use: tag("tool-use-id"),
+        failed: tag("status").is_some_and(|status| status != "completed"),
+        text: tag("result").unwrap_or_default(),
     })
 }
 
@@ -123,15 +252,24 @@ pub fn stop_cap(environment: Option<&str>) -> Option<u32> {
 pub fn answer(what: &What<'_>, decision: &Decision) -> Option<String> {
     let event = match what {
         What::SessionStart(_) => "SessionStart",
-        What::Prompt => "UserPromptSubmit",
-        What::Shell { .. } => "PreToolUse",
-        What::Boundary => "PostToolBatch",
+        What::Prompt(_) => "UserPromptSubmit",
+        What::Shell { .. } | What::Launch { .. } => "PreToolUse",
+        What::Boundary { .. } => "PostToolBatch",
         What::Stop { .. } => "Stop",
-        What::StopFailure | What::SessionEnd | What::Other => return None,
+        What::StopFailure(_)
+        | What::SessionEnd
+        | What::Launched { .. }
+        | What::NotLaunched { .. }
+        | What::TaskStopped(_)
+        | What::AgentStarted
+        | What::AgentStopped { .. }
+        | What::Other => return None,
     };
     let specific = match decision {
         Decision::Silent => return None,
         Decision::Context(text) => serde_json::json!({"hookEventName": event, "additionalContext": text}),
+        // No permission is granted with it (R67).
+        Decision::Rewrite(input) => serde_json::json!({"hookEventName": event, "updatedInput": input}),
         Decision::Deny(reason) => serde_json::json!({
             "hookEventName": event,
             "permissionDecision": "deny",

@@ -5,6 +5,8 @@ pub mod claude_code;
 
 use std::borrow::Cow;
 
+use serde_json::value::RawValue;
+
 use crate::ids::{AgentId, SessionId};
 use crate::rules::words::Shell;
 
@@ -21,6 +23,10 @@ pub struct Event<'a> {
     pub transcript: Option<Cow<'a, str>>,
     /// The client's id of the prompt that the event belongs to.
     pub prompt: Option<Cow<'a, str>>,
+    /// The client's id of the tool use that the event belongs to.
+    pub tool_use: Option<Cow<'a, str>>,
+    /// Whether the agent is a fork by the client's word.
+    pub forked: bool,
     /// What happened.
     pub what: What<'a>,
 }
@@ -41,28 +47,85 @@ pub enum Agent {
 pub enum What<'a> {
     /// A session started.
     SessionStart(Source),
-    /// A prompt was submitted.
-    Prompt,
+    /// A prompt was submitted; the client's notification of an agent's end is one (R78).
+    Prompt(Option<Notification>),
     /// A tool that takes a shell command is about to run.
     Shell {
         /// Which shell reads it.
         shell: Shell,
         /// The command.
         command: Cow<'a, str>,
+        /// The call's whole input: a rewritten command takes the place of the one in it.
+        input: &'a RawValue,
     },
+    /// An agent is about to be started.
+    Launch {
+        /// Whether it is to be a fork.
+        fork: bool,
+    },
+    /// An agent was started.
+    Launched {
+        /// The call's description.
+        description: String,
+        /// The agent.
+        agent: AgentId,
+    },
+    /// An agent was not started.
+    NotLaunched {
+        /// The call's description.
+        description: String,
+    },
+    /// A background task was stopped.
+    TaskStopped(String),
     /// All tool calls of one message of the model are done.
-    Boundary,
+    Boundary {
+        /// The tasks that they began in the background.
+        tasks: Vec<String>,
+    },
+    /// An agent's run began.
+    AgentStarted,
+    /// An agent stopped; the session's background work then.
+    AgentStopped {
+        /// What goes on in the session.
+        background: Vec<Task>,
+        /// Its last words.
+        text: String,
+    },
     /// The model stopped; `again` where a hook continued this turn before.
     Stop {
         /// The client's `stop_hook_active`.
         again: bool,
+        /// What goes on in the session; `None` where the client doesn't tell.
+        background: Option<Vec<Task>>,
     },
-    /// The turn died of an API error.
-    StopFailure,
+    /// The turn died of an API error, with these words.
+    StopFailure(String),
     /// The session ended.
     SessionEnd,
     /// Nothing that leaf acts on.
     Other,
+}
+
+/// Work that goes on in a session's background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// The client's id: an agent's for an agent.
+    pub id: String,
+    /// Whether it is an agent.
+    pub agent: bool,
+}
+
+/// The client's notification that an agent's run is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notification {
+    /// The agent.
+    pub agent: String,
+    /// The tool use that started the run; without one it ends nothing (R79).
+    pub tool_use: Option<String>,
+    /// Whether the run failed or was killed.
+    pub failed: bool,
+    /// The run's last words.
+    pub text: String,
 }
 
 /// How a session started.
@@ -105,6 +168,8 @@ pub enum Decision {
     Context(String),
     /// The tool call is denied, for this reason.
     Deny(String),
+    /// The tool call runs with this input instead.
+    Rewrite(serde_json::Value),
 }
 
 /// Why a payload could not be read.

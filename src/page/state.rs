@@ -4,11 +4,13 @@ use serde::Serialize;
 
 use super::PageRecord;
 use super::event::{Author, By};
-use super::view::{Start, Thread, TodoState, View};
+use super::view::{Start, Thread, TodoState};
 use crate::FORMAT;
 use crate::clock::Ts;
 use crate::ids::{AgentId, MessageId, PageId, Reference, SessionId, ThreadId, TodoId, TurnId};
-use crate::rules::holding::{self, Holder, TurnState};
+use crate::rules::holding::{Holder, Reading};
+use crate::session::journal::Outcome;
+use crate::session::state::TurnState;
 
 /// `leaf page state --json`, as in the contract.
 #[derive(Debug, Serialize)]
@@ -25,12 +27,28 @@ pub struct PageState {
     pub owed: Vec<Owed>,
     /// The open to-dos of the page.
     pub todos: Vec<OpenTodo>,
-    turns: Vec<Never>,
+    /// The forks' turns of this generation, the newest first.
+    pub turns: Vec<ForkState>,
 }
 
-/// Fork turns of the generation: none can be recorded yet.
+/// A fork's turn.
 #[derive(Debug, Serialize)]
-enum Never {}
+pub struct ForkState {
+    /// The turn.
+    pub turn: TurnId,
+    /// The fork's name.
+    pub name: String,
+    /// Its agent.
+    pub agent_id: Option<AgentId>,
+    /// How it stands.
+    pub state: TurnState,
+    /// When it opened.
+    pub opened: Ts,
+    /// When it was last renewed.
+    pub renewed: Ts,
+    /// How it was judged.
+    pub outcome: Option<Outcome>,
+}
 
 /// Whether the page's session is followed.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -160,7 +178,7 @@ pub struct HolderState {
     turn: Option<TurnId>,
     name: Option<String>,
     agent_id: Option<AgentId>,
-    state: Option<ForkState>,
+    state: Option<TurnState>,
 }
 
 #[derive(Debug, Serialize)]
@@ -168,16 +186,12 @@ pub struct HolderState {
 enum HolderKind {
     Main,
     Fork,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum ForkState {
-    Ended,
+    LineFork,
 }
 
 impl HolderState {
-    fn of(holder: &Holder<'_>) -> HolderState {
+    /// A fork's agent is that of its turn's record: a pickup was written before the turn had one.
+    fn of(reading: &Reading<'_>, holder: &Holder<'_>) -> HolderState {
         match holder {
             Holder::Main(actor) => HolderState {
                 kind: HolderKind::Main,
@@ -190,19 +204,41 @@ impl HolderState {
                 kind: HolderKind::Fork,
                 turn: Some(actor.turn),
                 name: actor.name.clone(),
-                agent_id: actor.agent.clone(),
-                state: Some(match state {
-                    TurnState::Ended => ForkState::Ended,
-                }),
+                agent_id: reading
+                    .state
+                    .fork(actor.turn)
+                    .and_then(|turn| turn.agent.clone())
+                    .or_else(|| actor.agent.clone()),
+                state: Some(*state),
             },
+            Holder::LineFork => {
+                HolderState { kind: HolderKind::LineFork, turn: None, name: None, agent_id: None, state: None }
+            }
         }
     }
 }
 
 /// Returns the page's state. `open` is the turn of the page's session that has not ended, its client alive (R88).
-pub fn state(id: &PageId, record: &PageRecord, view: &View, open: Option<TurnId>, follower: Follower) -> PageState {
-    let threads = view.in_order().map(|thread| thread_state(thread, open)).collect();
-    let owed = view.in_order().filter_map(owed).collect();
+pub fn state(reading: &Reading<'_>, record: &PageRecord, open: Option<TurnId>, follower: Follower) -> PageState {
+    let view = reading.view;
+    let threads = view.in_order().map(|thread| thread_state(reading, thread, open)).collect();
+    let owed = view.in_order().filter_map(|thread| owed(reading, thread)).collect();
+    let turns = reading
+        .state
+        .forks
+        .iter()
+        .rev()
+        .filter(|turn| turn.generation == reading.state.generation)
+        .map(|turn| ForkState {
+            turn: turn.id,
+            name: turn.name.clone(),
+            agent_id: turn.agent.clone(),
+            state: reading.stands(turn.id),
+            opened: turn.opened,
+            renewed: turn.renewed,
+            outcome: turn.outcome,
+        })
+        .collect();
     let open_todos = |thread: &Thread| {
         let todos: Vec<OpenTodo> = thread
             .todos
@@ -214,7 +250,7 @@ pub fn state(id: &PageId, record: &PageRecord, view: &View, open: Option<TurnId>
     };
     PageState {
         format: FORMAT,
-        page: id.clone(),
+        page: reading.page.clone(),
         title: record.title.clone(),
         session: record.session.clone(),
         seq: view.seq,
@@ -222,22 +258,22 @@ pub fn state(id: &PageId, record: &PageRecord, view: &View, open: Option<TurnId>
         threads,
         owed,
         todos: view.in_order().flat_map(open_todos).collect(),
-        turns: Vec::new(),
+        turns,
     }
 }
 
-fn owed(thread: &Thread) -> Option<Owed> {
+fn owed(reading: &Reading<'_>, thread: &Thread) -> Option<Owed> {
     let message = thread.owing()?;
     Some(Owed {
         thread: thread.id,
         message: message.id,
         reference: message.pickups.last().map(|pickup| Reference { delivery: pickup.delivery, message: message.id }),
-        owed_by: HolderState::of(&holding::owed_by(thread)),
+        owed_by: HolderState::of(reading, &reading.owed_by(thread)),
     })
 }
 
 /// Returns how a thread stands.
-pub fn status(thread: &Thread, open: Option<TurnId>) -> Status {
+pub fn status(reading: &Reading<'_>, thread: &Thread, open: Option<TurnId>) -> Status {
     if thread.resolved.is_some() {
         return Status::Resolved;
     }
@@ -249,24 +285,30 @@ pub fn status(thread: &Thread, open: Option<TurnId>) -> Status {
     if owing.peek().is_some() && owing.all(|message| thread.open_todo(message.id).is_some()) {
         return Status::Todo;
     }
-    if thread.line.is_some() {
+    let with_fork = match reading.holder(thread) {
+        Some(Holder::LineFork) => true,
+        Some(Holder::Fork(_, state)) => state.runs(),
+        Some(Holder::Main(_)) | None => false,
+    };
+    if thread.line.is_some() || with_fork {
         return Status::OnIt;
     }
-    let runs = |start: &Start| Some(start.actor.turn) == open;
+    let goes_on = |turn: TurnId| Some(turn) == open || reading.stands(turn) != TurnState::Ended;
+    let runs = |start: &Start| goes_on(start.actor.turn);
     let at_work = thread.waiting().any(|message| {
-        message.starts.iter().any(runs) || message.pickups.iter().any(|pickup| Some(pickup.actor.turn) == open)
+        message.starts.iter().any(runs) || message.pickups.iter().any(|pickup| goes_on(pickup.actor.turn))
     });
     if at_work { Status::Working } else { Status::Waiting }
 }
 
-fn thread_state(thread: &Thread, open: Option<TurnId>) -> ThreadState {
+fn thread_state(reading: &Reading<'_>, thread: &Thread, open: Option<TurnId>) -> ThreadState {
     ThreadState {
         id: thread.id,
         title: thread.title.clone(),
         resolved: thread.resolved.is_some(),
-        status: status(thread, open),
+        status: status(reading, thread, open),
         line: thread.line.clone(),
-        holder: holding::holder(thread).as_ref().map(HolderState::of),
+        holder: reading.holder(thread).map(|holder| HolderState::of(reading, &holder)),
         waiting: thread.waiting().map(|message| message.id).collect(),
         messages: thread
             .messages

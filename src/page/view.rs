@@ -111,6 +111,11 @@ pub struct Take {
     pub seq: u32,
     /// The turn.
     pub actor: Actor,
+    /// The event's time.
+    pub ts: Ts,
+    /// The turn that held the thread until then, where one did, and whether it held it by a pickup or an answer rather than
+    /// by being a fork that took it last (R43).
+    pub from: Option<(TurnId, bool)>,
     /// The messages that it holds by this: those picked up, or all that waited as it answered over the holder.
     /// Empty for an answer by the holder itself.
     pub holds: Vec<MessageId>,
@@ -170,6 +175,26 @@ impl Message {
         self.author == Author::User && self.withdrawn.is_none() && self.answered.is_none() && self.settled.is_none()
     }
 
+    /// Whether a turn itself picked it up.
+    pub fn picked_up_by(&self, turn: TurnId) -> bool {
+        self.pickups.iter().any(|pickup| pickup.actor.turn == turn)
+    }
+
+    /// Whether some turn picked it up (R13(a)).
+    pub fn was_picked_up(&self) -> bool {
+        !self.pickups.is_empty()
+    }
+
+    /// Whether a delivery carried it.
+    pub fn carried_by(&self, delivery: impl Fn(DeliveryId) -> bool) -> bool {
+        self.pickups.iter().any(|pickup| delivery(pickup.delivery))
+    }
+
+    /// Whether a session's main ever had it.
+    pub fn was_mains(&self, session: &SessionId) -> bool {
+        self.pickups.iter().any(|pickup| pickup.actor.by == By::Main && pickup.actor.session.as_ref() == Some(session))
+    }
+
     /// Returns the newest pickup by a turn of a session's main, since it last became input (R97, R104). Another session's
     /// main is nobody here: it had its own conversation, which this one never saw.
     pub fn got_by_main(&self, session: &SessionId) -> Option<&Pickup> {
@@ -216,16 +241,33 @@ impl Thread {
 
     /// Returns the latest take that holds any waiting message (R46): it holds all of them.
     pub fn holding_take(&self) -> Option<&Take> {
-        self.takes.iter().rev().find(|take| take.holds.iter().any(|id| self.input().any(|message| message.id == *id)))
+        self.holding_take_of(None)
+    }
+
+    /// As [`Thread::holding_take`], with a message that counts though it has an open to-do.
+    fn holding_take_of(&self, besides: Option<MessageId>) -> Option<&Take> {
+        let counts = |id: &MessageId| {
+            self.waiting()
+                .any(|message| message.id == *id && (besides == Some(*id) || self.open_todo(message.id).is_none()))
+        };
+        self.takes.iter().rev().find(|take| take.holds.iter().any(counts))
+    }
+
+    /// Returns the turn that holds the thread as far as the log alone tells, and whether it does by a take of what waits.
+    fn held_from(&self, besides: Option<MessageId>) -> Option<(TurnId, bool)> {
+        let waits = |message: &Message| besides == Some(message.id) || self.open_todo(message.id).is_none();
+        match self.holding_take_of(besides) {
+            Some(take) => Some((take.actor.turn, true)),
+            // Where nothing is left to be held, nobody holds it.
+            None if !self.waiting().any(waits) => None,
+            None => self.last_take().filter(|take| take.actor.by == By::Fork).map(|take| (take.actor.turn, false)),
+        }
     }
 
     /// Whether a turn holds the thread as far as the log alone tells: it has the latest take of what waits, or, where nobody
     /// picked up what waits, it took the thread last.
-    fn held_by(&self, turn: TurnId) -> bool {
-        match self.holding_take() {
-            Some(take) => take.actor.turn == turn,
-            None => self.last_take().is_some_and(|take| take.actor.turn == turn),
-        }
+    fn held_by(&self, turn: TurnId, besides: Option<MessageId>) -> bool {
+        self.held_from(besides).is_some_and(|(holder, _)| holder == turn)
     }
 }
 
@@ -356,7 +398,7 @@ impl View {
                 thread.line = Some(text.clone());
                 // An agent's line also counts as a start on the newest waiting message that it holds (R11).
                 if let Some(actor) = actor {
-                    let held = thread.held_by(actor.turn) || actor.by == By::Main;
+                    let held = thread.held_by(actor.turn, None) || actor.by == By::Main;
                     let newest = thread.input().next_back().map(|message| message.id);
                     if let (true, Some(message)) = (held, newest.and_then(|id| thread.message_mut(id))) {
                         message.starts.push(Start { seq: event.seq, actor: actor.clone(), text: text.clone() });
@@ -371,7 +413,14 @@ impl View {
                         message.pickups.push(pickup);
                     }
                 }
-                thread.takes.push(Take { seq: event.seq, actor: actor.clone(), holds: messages.clone() });
+                let from = thread.held_from(None);
+                thread.takes.push(Take {
+                    seq: event.seq,
+                    actor: actor.clone(),
+                    ts: event.ts,
+                    from,
+                    holds: messages.clone(),
+                });
             }
             Body::Start { item, text, actor } => {
                 let start = Start { seq: event.seq, actor: actor.clone(), text: text.clone() };
@@ -428,7 +477,11 @@ impl Thread {
     /// An answer covers every user's message up to the one it names, but those with an open to-do, which an answer covers
     /// only by naming them (R96).
     fn answer(&mut self, event: &Event, responds: MessageId, actor: &Actor) {
-        let held = self.held_by(actor.turn);
+        // The to-do of the same write comes before it, and is not there yet for who holds what.
+        let same_write = |todo: &Todo| todo.source == Some(responds) && todo.seq + 1 == event.seq;
+        let besides = self.todos.iter().any(same_write).then_some(responds);
+        let held = self.held_by(actor.turn, besides);
+        let from = self.held_from(besides);
         let Some(until) = self.message(responds).map(|message| message.seq) else { return };
         let covered: Vec<MessageId> = self
             .messages
@@ -446,7 +499,7 @@ impl Thread {
         self.line = None;
         // An answer by a turn that doesn't hold the thread takes every message waiting then (R49).
         let holds = if held { Vec::new() } else { self.input().map(|message| message.id).collect() };
-        self.takes.push(Take { seq: event.seq, actor: actor.clone(), holds });
+        self.takes.push(Take { seq: event.seq, actor: actor.clone(), ts: event.ts, from, holds });
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an answer answers (section 2, R63).
 
 use crate::ids::{MessageId, SessionId};
-use crate::page::event::{Author, By};
+use crate::page::event::{Actor, Author, By};
 use crate::page::view::{Message, Thread};
 use crate::refused::Refused;
 
@@ -14,11 +14,16 @@ pub enum Answer {
     New(MessageId),
 }
 
-/// Decides main's answer to a message.
+/// Decides an answer to a message. `own` tells whether an actor is the one that answers, in this turn or an earlier (R10).
 ///
 /// # Errors
 /// Where the message is no user's, is withdrawn (R8), or is answered with other words (R10).
-pub fn to_message(thread: &Thread, message: &Message, text: &str) -> Result<Answer, Refused> {
+pub fn to_message(
+    thread: &Thread,
+    message: &Message,
+    text: &str,
+    own: impl Fn(&Actor) -> bool,
+) -> Result<Answer, Refused> {
     let way_out = format!("leaf thread reply {} TEXT --unasked", thread.id);
     if message.author != Author::User {
         return Err(Refused::input(format!(
@@ -38,11 +43,11 @@ pub fn to_message(thread: &Thread, message: &Message, text: &str) -> Result<Answ
         .of(thread.id));
     }
     let earlier = thread.messages.iter().find(|reply| reply.responds == Some(message.id));
-    if let Some(earlier) = earlier {
-        let mains = earlier.actor.as_ref().is_some_and(|actor| actor.by == By::Main);
-        if mains && earlier.text == text {
-            return Ok(Answer::Repeat(earlier.id));
-        }
+    if let Some(earlier) = earlier
+        && earlier.actor.as_ref().is_some_and(&own)
+        && earlier.text == text
+    {
+        return Ok(Answer::Repeat(earlier.id));
     }
     if let Some(by) = message.answered.or(earlier.map(|reply| reply.id)) {
         return Err(Refused::by(
@@ -81,7 +86,7 @@ pub fn of_thread<'a>(thread: &'a Thread, session: Option<&SessionId>, text: &str
 
 /// Returns what the writer of an answer is told: which messages came since and still wait (R7), and which the answer covers
 /// that main never got (R63). `thread` is as it was before the answer.
-pub fn notes(thread: &Thread, responds: MessageId, session: Option<&SessionId>) -> Vec<String> {
+pub fn notes(thread: &Thread, responds: MessageId, session: Option<&SessionId>, fork: Option<&Actor>) -> Vec<String> {
     let Some(until) = thread.message(responds).map(|message| message.seq) else { return Vec::new() };
     let listed =
         |messages: Vec<&Message>| messages.iter().map(|message| message.id.to_string()).collect::<Vec<_>>().join(", ");
@@ -97,7 +102,7 @@ pub fn notes(thread: &Thread, responds: MessageId, session: Option<&SessionId>) 
     let unseen: Vec<&Message> = thread
         .input()
         .filter(|message| message.seq <= until)
-        .filter(|message| session.is_none_or(|session| message.got_by_main(session).is_none()))
+        .filter(|message| fork.is_none() && session.is_none_or(|session| message.got_by_main(session).is_none()))
         .collect();
     if !unseen.is_empty() {
         notes.push(format!("this answer covers what main had not got yet: {}", listed(unseen)));

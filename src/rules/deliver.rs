@@ -1,9 +1,9 @@
 //! What main gets, and when a Stop continues its turn (section 16).
 
-use super::holding::{mains_input, started_by_main};
-use crate::ids::{DeliveryId, MessageId, PageId, Reference, SessionId};
-use crate::page::event::{Author, By};
-use crate::page::view::{Message, Thread, Todo, TodoState, View};
+use super::holding::{Reading, started_by_main};
+use crate::ids::{DeliveryId, MessageId, Reference, SessionId};
+use crate::page::event::Author;
+use crate::page::view::{Message, Thread, Todo, TodoState};
 use crate::session::state::{Pointer, State};
 
 /// The moments at which main gets something (R100).
@@ -77,6 +77,8 @@ pub enum Gone<'a> {
 pub struct Inbox<'a> {
     /// Input that no turn of this main picked up, and that no pointer carries (R100).
     pub new: Vec<Bundle<'a>>,
+    /// Whether some of it came after main was last interrupted: what was there then waits for the next prompt (R105).
+    pub wakes: bool,
     /// Deliveries whose output may never have reached main (R101).
     pub unshown: Vec<(DeliveryId, Bundle<'a>)>,
     /// Pointers that main was told of and has not acknowledged, whose messages still wait.
@@ -90,7 +92,8 @@ pub struct Inbox<'a> {
 }
 
 /// Reads what lies on a page for the main of `session`.
-pub fn inbox<'a>(view: &'a View, page: &PageId, session: &SessionId, state: &'a State) -> Inbox<'a> {
+pub fn inbox<'a>(reading: &Reading<'a>, session: &SessionId) -> Inbox<'a> {
+    let (view, page, state) = (reading.view, reading.page, reading.state);
     let mut inbox = Inbox::default();
     let told = state.told.get(page).copied().unwrap_or(0);
     let open = state.main.as_ref().filter(|main| main.ended.is_none()).map(|main| main.id);
@@ -120,7 +123,7 @@ pub fn inbox<'a>(view: &'a View, page: &PageId, session: &SessionId, state: &'a 
         let mut new = Vec::new();
         let mut unshown: Vec<(DeliveryId, Bundle<'a>)> = Vec::new();
         let mut debt: Option<(&Message, Reference)> = None;
-        for message in mains_input(thread) {
+        for message in reading.mains_input(thread) {
             let Some(pickup) = message.got_by_main(session) else {
                 if !pointed.iter().any(|pointer| pointer.messages.contains(&message.id)) {
                     new.push(message);
@@ -136,6 +139,8 @@ pub fn inbox<'a>(view: &'a View, page: &PageId, session: &SessionId, state: &'a 
                 debt = Some((message, Reference { delivery: pickup.delivery, message: message.id }));
             }
         }
+        let interrupted = state.interrupted.get(page).copied().unwrap_or(0);
+        inbox.wakes |= new.iter().any(|message| message.seq > interrupted);
         if !new.is_empty() {
             inbox.new.push(Bundle { thread, messages: new });
         }
@@ -156,20 +161,14 @@ pub fn inbox<'a>(view: &'a View, page: &PageId, session: &SessionId, state: &'a 
 }
 
 fn gone<'a>(thread: &'a Thread, session: &SessionId, told: u32, inbox: &mut Inbox<'a>) {
-    let had = |message: &Message| {
-        message
-            .pickups
-            .iter()
-            .any(|pickup| pickup.actor.by == By::Main && pickup.actor.session.as_ref() == Some(session))
-    };
     for message in &thread.messages {
-        if message.withdrawn.is_some_and(|seq| seq > told) && had(message) {
+        if message.withdrawn.is_some_and(|seq| seq > told) && message.was_mains(session) {
             inbox.gone.push(Gone::Withdrawn(thread, message));
         }
     }
     if let Some((seq, Author::User)) = thread.resolved
         && seq > told
-        && thread.messages.iter().any(|message| message.settled == Some(seq) && had(message))
+        && thread.messages.iter().any(|message| message.settled == Some(seq) && message.was_mains(session))
     {
         inbox.gone.push(Gone::Resolved(thread));
     }
@@ -235,5 +234,5 @@ pub fn stop(inboxes: &[Inbox<'_>], state: &State, again: bool, cap: Option<u32>)
 /// Whether an idle session is to be woken (R105): for new input that no turn of main has got or was pointed to, or for a
 /// clerk's line that asks for it.
 pub fn wakes(inboxes: &[Inbox<'_>], state: &State) -> bool {
-    inboxes.iter().any(|inbox| !inbox.new.is_empty()) || state.clerk.iter().any(|line| line.wake)
+    inboxes.iter().any(|inbox| inbox.wakes) || state.clerk.iter().any(|line| line.wake)
 }

@@ -2,5 +2,9 @@
 
 pub mod answer;
 pub mod deliver;
+pub mod ended;
 pub mod holding;
+pub mod keep_back;
+pub mod take;
 pub mod words;
+pub mod writes;

@@ -3,6 +3,8 @@
 //! `journal.jsonl` begins with a `checkpoint` of what came before, so that older pieces are needed by `leaf why` alone and
 //! `state.json` may go at any time.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::state::State;
 use crate::FORMAT;
 use crate::clock::Ts;
-use crate::ids::{DeliveryId, Generation, MessageId, PageId, SessionId, ThreadId, TurnId};
+use crate::ids::{AgentId, DeliveryId, Generation, MessageId, PageId, SessionId, ThreadId, TodoId, TurnId};
 use crate::page::event::By;
 use crate::page::log::{Log, Piece, pieces};
 use crate::place::{Dir, PlaceError};
@@ -40,8 +42,32 @@ pub enum Kind {
     Ended,
     /// A turn took a thread.
     Taken,
-    /// A message became main's.
+    /// A thread is kept back for the line fork (R13).
+    KeptBack,
+    /// A line fork's line was posted, or failed (R25, R26).
+    Line,
+    /// How the line fork sorted a message (R21).
+    Sort,
+    /// A message became main's (R16).
     Handed,
+    /// A thread waits for a fork to be free (R33).
+    Queued,
+    /// A fork's turn got its agent (R36).
+    Named,
+    /// Nothing renewed a turn for 15 minutes.
+    Lapsed,
+    /// Only a turn's own background work goes on (R80).
+    Resting,
+    /// There is provisional evidence of a run's end (R78).
+    Ending,
+    /// An agent is known: a fork's, or a helper with its parent.
+    Agent,
+    /// An agent named a task of its own in the background (R80).
+    Background,
+    /// A `leaf` call began, or, with no tool use, an actor's calls are over (R72).
+    Call,
+    /// A fork is to be stopped (`leaf fork stop`).
+    Stop,
     /// A delivery's output was flushed, or is repeated now and never again (R101).
     Shown,
     /// A turn was told: withdrawals and resolves up to a `seq`, old debts, a pointer.
@@ -61,16 +87,18 @@ pub enum Kind {
     Unknown,
 }
 
-/// Why a turn of main ended (R42, R78).
+/// What the end of a turn rests on (R42, R78).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Evidence {
-    /// A Stop let it end.
+    /// A Stop let main's turn end.
     Stop,
-    /// StopFailure without an agent id.
+    /// StopFailure.
     StopFailure,
     /// A prompt with a new prompt id.
     Prompt,
+    /// The module said so: main's turn, or a run's report.
+    Module,
     /// A new generation.
     Generation,
     /// The client said that the session ended.
@@ -79,6 +107,105 @@ pub enum Evidence {
     Write,
     /// Its page was claimed by another session (R111).
     Claim,
+    /// The client died.
+    Client,
+    /// The client's TaskStop names its agent.
+    TaskStop,
+    /// The client's notification of the run's end.
+    Notification,
+    /// SubagentStop.
+    SubagentStop,
+    /// A Stop of main's no longer lists it.
+    Missing,
+    /// It had no agent, or its run did not begin, for 60 s (R38).
+    Unstarted,
+    /// It was lapsed when its thread was taken again (R30).
+    Superseded,
+    /// Its pickup never came into the log (R27).
+    Torn,
+    /// A step of starting it failed (R31).
+    Failed,
+}
+
+/// How a fork's run ended, judged by what it left (R81).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// What it picked up is answered by it.
+    Answer,
+    /// It answered and left a to-do.
+    Todo,
+    /// Something it holds still waits.
+    HandBack,
+    /// Another took or answered what it had.
+    TakenOver,
+    /// There is nothing to judge.
+    Void,
+}
+
+/// How a line fork sorts a message (R21).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sort {
+    /// A fork can do it beside main (R22).
+    Small,
+    /// It becomes a to-do (R95).
+    Significant,
+    /// It is main's at once (R23).
+    Now,
+}
+
+/// What named a fork's turn, the strongest last (R36, R37).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Naming {
+    /// A resume: the agent is known as the turn opens (R28).
+    Resume,
+    /// The agent's `meta.json`.
+    Meta,
+    /// The module's `leaf fork started`.
+    Module,
+    /// PostToolUse of the Agent tool: tool-use evidence.
+    AgentTool,
+}
+
+/// What is to be done with a thread (the contract's ACTION).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    /// Start a fork.
+    Spawn {
+        /// Its turn.
+        turn: TurnId,
+        /// Its name (R29).
+        name: String,
+        /// The Agent call's description, which ends with the turn.
+        description: String,
+        /// What it is told.
+        prompt: String,
+    },
+    /// Resume an ended fork (R89).
+    Resume {
+        /// Its new turn.
+        turn: TurnId,
+        /// The agent.
+        agent_id: AgentId,
+        /// What it is told.
+        prompt: String,
+    },
+    /// Wait until a fork is free (R33).
+    Queued,
+    /// It is main's.
+    Main,
+    /// Ask about a newer message (R24).
+    Ask,
+    /// There is nothing to do (R24).
+    None,
+    /// It became a to-do (R95).
+    Todo {
+        /// The to-do.
+        todo: TodoId,
+    },
 }
 
 /// One entry of the journal. Flat, as the contract lists the fields; which of them a kind has is said at its constructor.
@@ -142,6 +269,42 @@ pub struct Entry {
     /// The session that this one took over from (R109).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<SessionId>,
+    /// The agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentId>,
+    /// The agent that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<AgentId>,
+    /// A fork's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// How a message was sorted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sort: Option<Sort>,
+    /// A line, or what failed to be one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The client's id of the tool use that caused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_use: Option<String>,
+    /// What named a turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub naming: Option<Naming>,
+    /// How a fork's run was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// Tasks of an agent's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
+    /// What the module was told to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub does: Option<Action>,
+    /// Whether a call is marked (R72).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marked: bool,
+    /// Whether main's turn was interrupted, with the pages' `seq` then (R105).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<BTreeMap<PageId, u32>>,
     /// A checkpoint's state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Box<State>>,
@@ -158,6 +321,9 @@ pub struct ClerkLine {
     pub id: u64,
     /// The text: leaf's own words, one line.
     pub text: String,
+    /// The fork's turn that it is about: the end's line takes the place of the take's (R86).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
     /// What somebody else wrote, such as a to-do's title: data, fenced when it is printed (R124).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quote: Option<String>,
@@ -190,6 +356,18 @@ impl Entry {
             generation: None,
             source: None,
             from: None,
+            agent: None,
+            parent: None,
+            name: None,
+            sort: None,
+            text: None,
+            tool_use: None,
+            naming: None,
+            outcome: None,
+            tasks: Vec::new(),
+            does: None,
+            marked: false,
+            interrupted: None,
             state: None,
             piece: None,
         }

@@ -1,6 +1,7 @@
 //! A lane: a lock file that one waiting process of a session holds. The newer takes it and the older leaves (R106); the
 //! kernel frees it on any death.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Session;
 use super::liveness::Process;
 use crate::clock::Ts;
+use crate::ids::PageId;
 use crate::lock::{self, Deadline, LockError};
 
 /// Which waiter.
@@ -42,6 +44,12 @@ pub struct LaneRecord {
     pub process: Process,
     /// Tells two comers of one process start apart.
     pub nonce: u64,
+    /// The follower's: the pages' `seq` as it came (R13(c), R19).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub seqs: BTreeMap<PageId, u32>,
+    /// The follower's: the SHA-256 of its token (R71).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
 }
 
 /// A held lane.
@@ -58,11 +66,33 @@ impl Held {
     /// # Errors
     /// Where the lane's file can't be used.
     pub fn take(session: &Session, lane: Lane, now: Ts) -> Result<Option<Held>> {
-        let lanes = session.lanes()?;
-        let file = lanes.make_file(lane.name())?;
-        let record = LaneRecord { since: now, process: Process::own(), nonce: crate::ids::random_u64()? };
+        let record = LaneRecord {
+            since: now,
+            process: Process::own(),
+            nonce: crate::ids::random_u64()?,
+            seqs: BTreeMap::new(),
+            token: None,
+        };
+        Held::say(session, lane, record)?.wait()
+    }
+
+    /// Says in a lane's record who is to have it. A follower does it under its session's lock (R19).
+    ///
+    /// # Errors
+    /// Where the lane's file can't be used.
+    pub fn say(session: &Session, lane: Lane, record: LaneRecord) -> Result<Held> {
+        let file = session.lanes()?.make_file(lane.name())?;
         let mut held = Held { file, record };
         held.write()?;
+        Ok(held)
+    }
+
+    /// Waits until the older holder has left. `Ok(None)` where a still newer one came, or the older one doesn't leave in time.
+    ///
+    /// # Errors
+    /// Where there are no locks.
+    pub fn wait(self) -> Result<Option<Held>> {
+        let mut held = self;
         // The holder sees the new record within its stat poll; one that is stopped keeps the lane.
         for _ in 0..40 {
             match lock::exclusive(&held.file, Deadline::after(Duration::from_millis(250))) {
@@ -73,6 +103,11 @@ impl Held {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the pages' `seq` as it came.
+    pub fn seqs(&self) -> BTreeMap<PageId, u32> {
+        self.record.seqs.clone()
     }
 
     /// Whether no newer one wants the lane.
@@ -110,4 +145,9 @@ pub fn holder(session: &Session, lane: Lane) -> Option<LaneRecord> {
         return None;
     }
     read(&mut file)
+}
+
+/// Returns the follower's lane for a reading: the pages' `seq` as it began, where it is live.
+pub fn follower(session: &Session) -> Option<BTreeMap<PageId, u32>> {
+    holder(session, Lane::Follower).map(|record| record.seqs)
 }

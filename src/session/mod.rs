@@ -166,3 +166,17 @@ impl LockedSession {
         Ok(())
     }
 }
+
+/// Locks two sessions in the order of their keys.
+///
+/// # Errors
+/// At the deadline, or where they can't be read.
+pub fn lock_both(one: Session, two: Session, deadline: Deadline) -> Result<(LockedSession, LockedSession)> {
+    if one.record.id.key() <= two.record.id.key() {
+        let one = one.lock(deadline)?;
+        Ok((one, two.lock(deadline)?))
+    } else {
+        let two = two.lock(deadline)?;
+        Ok((one.lock(deadline)?, two))
+    }
+}

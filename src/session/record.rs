@@ -77,11 +77,12 @@ impl SessionRecord {
 
     /// Whether the session lives: it did not end, and its client's process, where known, runs.
     pub fn lives(&self) -> bool {
-        self.ended.is_none()
-            && match &self.process {
-                Some(process) => process.life() != Life::Dead,
-                None => true,
-            }
+        self.ended.is_none() && self.client_lives()
+    }
+
+    /// Whether its client's process, where known, runs: `/clear` ends a session and not its client.
+    pub fn client_lives(&self) -> bool {
+        self.process.as_ref().is_none_or(|process| process.life() != Life::Dead)
     }
 
     /// Puts a page last: it came to the session just now.

@@ -1,0 +1,131 @@
+//! The configuration, later wins: the person's file, the project's (what it could switch on counts only once it is trusted,
+//! R126), the environment. An unknown key warns; a wrong type costs its key alone.
+
+use std::path::{Path, PathBuf};
+
+use toml::Table;
+
+use crate::place::Env;
+
+/// How many working forks run in a session where nothing else is said (R33).
+const MAX_RUNNING: usize = 3;
+
+/// What is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Working forks are on (R2).
+    pub work: bool,
+    /// How many working forks run in a session (R33).
+    pub max_running: usize,
+    /// What could not be taken, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { work: false, max_running: MAX_RUNNING, warnings: Vec::new() }
+    }
+}
+
+/// Returns the person's configuration file: `$XDG_CONFIG_HOME/leaf/config.toml`, else `~/.config/leaf/config.toml`.
+pub fn file(env: &Env) -> Option<PathBuf> {
+    let absolute = |name: &str| env.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+    Some(base.join("leaf/config.toml"))
+}
+
+/// Reads the configuration of a project. `trusted` tells whether its own file may switch forks on.
+pub fn load(env: &Env, project: &Path, trusted: impl Fn() -> bool) -> Config {
+    let mut config = Config::default();
+    if let Some(file) = file(env) {
+        config.take_file(&file, true);
+    }
+    let own = project.join(".leaf/config.toml");
+    if own.is_file() {
+        config.take_file(&own, trusted());
+    }
+    match env.text("LEAF_FORK_WORK").as_deref() {
+        Some("on") => config.work = true,
+        Some("off") => config.work = false,
+        _ => {}
+    }
+    config
+}
+
+impl Config {
+    fn take_file(&mut self, file: &Path, trusted: bool) {
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+            Err(error) => {
+                self.warnings.push(format!("{}: {}", file.display(), crate::place::plain(&error)));
+                return;
+            }
+        };
+        match text.parse::<Table>() {
+            Ok(table) => self.take(&table, &file.display().to_string(), trusted),
+            Err(error) => self.warnings.push(format!("{}: {}", file.display(), error.message())),
+        }
+    }
+
+    fn take(&mut self, table: &Table, file: &str, trusted: bool) {
+        for (name, value) in table {
+            let forks = match (name.as_str(), value.as_table()) {
+                ("forks", Some(forks)) => forks,
+                ("forks", None) => {
+                    self.warnings.push(format!("{file}: forks is no table, and is passed over"));
+                    continue;
+                }
+                _ => {
+                    self.warnings.push(format!("{file}: there is no key {name}, and it is passed over"));
+                    continue;
+                }
+            };
+            for (key, value) in forks {
+                match (key.as_str(), value.as_bool(), value.as_integer()) {
+                    ("work", Some(true), _) if !trusted => {
+                        self.warnings
+                            .push(format!("{file}: forks.work counts once the project is trusted: leaf trust"));
+                    }
+                    ("work", Some(work), _) => self.work = work,
+                    ("work", None, _) => {
+                        self.warnings.push(format!("{file}: forks.work is true or false, and is passed over"))
+                    }
+                    ("max_running", _, Some(most)) if (1..=100).contains(&most) => {
+                        self.max_running = usize::try_from(most).unwrap_or(MAX_RUNNING);
+                    }
+                    ("max_running", _, _) => {
+                        self.warnings
+                            .push(format!("{file}: forks.max_running is a number from 1 to 100, and is passed over"));
+                    }
+                    _ => self.warnings.push(format!("{file}: there is no key forks.{key}, and it is passed over")),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(text: &str, trusted: bool) -> Config {
+        let mut config = Config::default();
+        config.take(&text.parse::<Table>().unwrap(), "f", trusted);
+        config
+    }
+
+    #[test]
+    fn r002_an_untrusted_project_switches_no_forks_on() {
+        assert!(taken("forks.work = true", true).work);
+        let config = taken("forks.work = true\nforks.max_running = 2", false);
+        assert!(!config.work && config.max_running == 2);
+        assert_eq!(config.warnings.len(), 1);
+    }
+
+    #[test]
+    fn a_wrong_type_costs_its_key_alone() {
+        let config = taken("colour = 1\n[forks]\nwork = \"yes\"\nmax_running = 5\nother = 1", true);
+        assert_eq!((config.work, config.max_running, config.warnings.len()), (false, 5, 3));
+    }
+}

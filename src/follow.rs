@@ -1,0 +1,324 @@
+//! `leaf follow`: the pages' follower, which the hooks module keeps running. It holds the follower's lane and prints what is to be
+//! done as JSON lines; it decides nothing that the rules don't (R13, R19, R33).
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::cli::Run;
+use crate::context::fenced_message;
+use crate::desk::Speaker;
+use crate::forks::{go_on, take_thread};
+use crate::ids::{MessageId, PageId, ThreadId, TurnId, sha256_hex};
+use crate::page::Page;
+use crate::page::view::View;
+use crate::refused::Refused;
+use crate::rules::deliver::{Bundle, inbox, wakes};
+use crate::rules::holding::{Holder, Reading, Seat};
+use crate::rules::take;
+use crate::session::Session;
+use crate::session::journal::{Action, Entry, Evidence, Kind};
+use crate::session::lane::{self, Held, Lane, LaneRecord};
+use crate::session::liveness::{Life, Process};
+use crate::session::state::TurnState;
+use crate::text::Fence;
+use crate::transaction::{self, Transaction};
+use crate::watch::Sleeper;
+
+/// What went unanswered for this long is printed again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// The stat poll beneath the file notifications.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Follows the session's pages until stdout closes, the client dies or a newer follower comes.
+///
+/// # Errors
+/// Where there is no session to follow, or its records can't be read.
+pub fn run(run: &Run) -> Result<()> {
+    let speaker = run.desk.speaker()?;
+    let session = match (run.session(&speaker)?, &speaker) {
+        (Some(session), _) => session,
+        (None, Speaker::Agent(id)) => run.desk.make_session(id, &std::env::current_dir().unwrap_or_default())?,
+        (None, Speaker::Person) => {
+            return Err(Refused::input("there is no session to follow: name one with --session").into());
+        }
+    };
+    let token = format!("{:016x}{:016x}", crate::ids::random_u64()?, crate::ids::random_u64()?);
+    let Some(held) = take_lane(run, &session, &token)? else { return Ok(()) };
+    let client = session.record.process.clone();
+    let mut follower = Follower {
+        run,
+        session,
+        held,
+        client,
+        token: token.clone(),
+        asked: BTreeMap::new(),
+        started: BTreeMap::new(),
+        going_on: BTreeMap::new(),
+        woken: 0,
+        out: true,
+    };
+    follower.say(&json!({ "token": token }));
+    follower.follow()
+}
+
+/// The lane's record, with each page's `seq`, is written under the session's lock before anyone may see it as live (R19).
+fn take_lane(run: &Run, session: &Session, token: &str) -> Result<Option<Held>> {
+    let home = run.desk.make_home()?;
+    let locked = Session::open(&home, &session.record.id)?
+        .ok_or_else(|| Refused::input("the session is gone"))?
+        .lock(run.desk.deadline())?;
+    let mut seqs = BTreeMap::new();
+    for page in run.desk.held(&home, &locked.session.record)? {
+        seqs.insert(page.id.clone(), page.view()?.seq);
+    }
+    let record = LaneRecord {
+        since: run.desk.now(),
+        process: Process::own(),
+        nonce: crate::ids::random_u64()?,
+        seqs,
+        token: Some(sha256_hex(token.as_bytes())),
+    };
+    let held = Held::say(session, Lane::Follower, record)?;
+    drop(locked);
+    held.wait()
+}
+
+struct Follower<'a> {
+    run: &'a Run,
+    session: Session,
+    held: Held,
+    client: Option<Process>,
+    token: String,
+    /// Which question was printed when.
+    asked: BTreeMap<(PageId, ThreadId), (MessageId, Instant)>,
+    /// Which action was printed when.
+    started: BTreeMap<TurnId, Instant>,
+    /// What a resting run is to go on with, until it does.
+    going_on: BTreeMap<TurnId, Action>,
+    /// How much news an idle session was woken for.
+    woken: u64,
+    /// Whether somebody reads what is printed.
+    out: bool,
+}
+
+impl Follower<'_> {
+    fn say(&mut self, line: &Value) {
+        let mut out = std::io::stdout().lock();
+        self.out &= writeln!(out, "{line}").and_then(|()| out.flush()).is_ok();
+    }
+
+    /// Whether the reader of stdout is gone.
+    fn unread(&self) -> bool {
+        !self.out || !crate::cli::output::is_read()
+    }
+
+    fn follow(&mut self) -> Result<()> {
+        loop {
+            let gone = self.client.as_ref().is_some_and(|client| client.life() == Life::Dead);
+            if !self.held.wanted() || gone || self.unread() {
+                return Ok(());
+            }
+            let home = self.run.desk.make_home()?;
+            let Some(session) = Session::open(&home, &self.session.record.id)? else { return Ok(()) };
+            self.session = session;
+            // Across /clear it goes on under its client's new session (R19, R106).
+            if self.session.record.ended.is_some()
+                && let Some(next) = self.session.record.moved_to.clone()
+                && let Some(next) = Session::open(&home, &next)?
+            {
+                let Some(held) = take_lane(self.run, &next, &self.token)? else { return Ok(()) };
+                self.held = held;
+                self.session = next;
+            }
+            if let Err(error) = self.look() {
+                crate::errors::note(&format!("follow: {error:#}"));
+            }
+            let pages = home.path().join("pages");
+            let mut paths = vec![self.session.dir.path().to_path_buf()];
+            paths.extend(self.session.record.pages.iter().map(|page| pages.join(page.as_str())));
+            Sleeper::new(&paths).sleep(POLL);
+        }
+    }
+
+    fn seat(&self) -> Result<Seat> {
+        Ok(Seat {
+            state: self.session.state()?,
+            alive: self.session.record.client_lives(),
+            lane: lane::follower(&self.session).or_else(|| Some(self.held.seqs())),
+            replies: self.session.record.switches.fork_replies,
+        })
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let home = self.run.desk.make_home()?;
+        let now = self.run.desk.now();
+        let mut views: Vec<(Page, View)> = Vec::new();
+        for page in self.run.desk.held(&home, &self.session.record)? {
+            let view = page.view()?;
+            views.push((page, view));
+        }
+        let seat = self.seat()?;
+        let mut due = false;
+        for (page, view) in &views {
+            let reading = Reading::new(&page.id, &page.record, view, &seat, now);
+            if transaction::is_due(&reading) {
+                due = true;
+                if let Some(page) = Page::open(&home, &page.id)? {
+                    Transaction::open(&self.run.desk, page, self.run.desk.deadline())?.settle()?;
+                }
+            }
+        }
+        if due {
+            // What changed is looked at anew.
+            return Ok(());
+        }
+        self.stop_asked(&seat)?;
+        self.repeat_actions(&seat);
+        let mut asks = Vec::new();
+        let mut head: Option<(PageId, ThreadId)> = None;
+        let mut further: Vec<(PageId, TurnId, ThreadId)> = Vec::new();
+        for (page, view) in &views {
+            let reading = Reading::new(&page.id, &page.record, view, &seat, now);
+            for thread in view.in_order() {
+                if let Some(Holder::Fork(actor, TurnState::Resting)) = reading.holder(thread)
+                    && thread.input().any(|message| !message.picked_up_by(actor.turn))
+                {
+                    further.push((page.id.clone(), actor.turn, thread.id));
+                }
+            }
+            for thread in view.in_order().filter(|thread| reading.kept_back(thread)) {
+                let Some(newest) = thread.input().next_back() else { continue };
+                let key = (page.id.clone(), thread.id);
+                let queued = seat.state.queue.contains(&key);
+                let asked = self.asked.get(&key).filter(|(message, _)| *message == newest.id);
+                // A thread in the queue is asked about anew only for a further message (R33).
+                let known = queued && self.asked.get(&key).is_none_or(|(message, _)| *message == newest.id);
+                if known || asked.is_some_and(|(_, at)| at.elapsed() < AGAIN) {
+                    continue;
+                }
+                let bundle = Bundle { thread, messages: vec![newest] };
+                let fence = Fence::around(bundle.texts())?;
+                let question = take::question(&fenced_message(&fence, &bundle, newest));
+                asks.push((key, newest.id, question));
+            }
+        }
+        for (key, message, question) in asks {
+            let line = json!({"ask": {"thread": key.1, "through": message, "question": question}});
+            self.say(&line);
+            self.asked.insert(key, (message, Instant::now()));
+        }
+        for (page, turn, thread) in further {
+            if let Some(page) = Page::open(&home, &page)? {
+                let mut tx = Transaction::open(&self.run.desk, page, self.run.desk.deadline())?;
+                let action = go_on(&mut tx, turn, thread)?;
+                drop(tx);
+                if let Some(action) = action {
+                    self.start(&action);
+                    self.going_on.insert(turn, action);
+                }
+            }
+        }
+        let running =
+            seat.state.forks.iter().filter(|turn| turn.stands(seat.state.generation, seat.alive, true, now).runs());
+        let most = self.run.desk.config(&self.session.record.cwd).max_running;
+        if !seat.state.queue.is_empty() && running.count() < most {
+            head = seat.state.queue.first().cloned();
+        }
+        if let Some((page, thread)) = head {
+            self.take_head(&page, thread)?;
+        }
+        self.wake(&views, &seat, now)
+    }
+
+    /// Takes for the head of the queue (R33).
+    fn take_head(&mut self, page: &PageId, thread: ThreadId) -> Result<()> {
+        let home = self.run.desk.make_home()?;
+        let Some(page) = Page::open(&home, page)? else { return Ok(()) };
+        let mut tx = Transaction::open(&self.run.desk, page, self.run.desk.deadline())?;
+        let reading = tx.reading();
+        let kept = reading.view.threads.get(&thread).is_some_and(|thread| reading.kept_back(thread));
+        if !kept {
+            return tx.settle();
+        }
+        let action = take_thread(&self.run.desk, &mut tx, thread)?;
+        drop(tx);
+        self.start(&action);
+        Ok(())
+    }
+
+    fn start(&mut self, action: &Action) {
+        if let Action::Spawn { turn, .. } | Action::Resume { turn, .. } = action {
+            self.started.insert(*turn, Instant::now());
+            self.say(&json!({ "start": action }));
+        }
+    }
+
+    /// Prints again what the module did not act on within 10 s.
+    fn repeat_actions(&mut self, seat: &Seat) {
+        let state = &seat.state;
+        self.going_on
+            .retain(|turn, _| state.fork(*turn).is_some_and(|turn| turn.ended.is_none() && !turn.rests_on.is_empty()));
+        let waiting: Vec<Action> = state
+            .forks
+            .iter()
+            .filter(|turn| turn.ended.is_none() && self.started.get(&turn.id).is_some_and(|at| at.elapsed() >= AGAIN))
+            .filter_map(|turn| match turn.begun {
+                None => turn.action.clone(),
+                Some(_) => self.going_on.get(&turn.id).cloned(),
+            })
+            .collect();
+        for action in waiting {
+            self.start(&action);
+        }
+    }
+
+    /// Tells the module which agents a person asked to stop.
+    fn stop_asked(&mut self, seat: &Seat) -> Result<()> {
+        for id in &seat.state.stops {
+            if let Some(agent) = seat.state.fork(*id).and_then(|turn| turn.agent.clone()) {
+                self.say(&json!({"stop": {"agent_id": agent}}));
+            }
+            let told = Entry {
+                turn: Some(*id),
+                evidence: Some(Evidence::Module),
+                ..Entry::new(self.run.desk.now(), Kind::Stop)
+            };
+            let home = self.run.desk.make_home()?;
+            if let Some(session) = Session::open(&home, &self.session.record.id)? {
+                session.lock(self.run.desk.deadline())?.append(&[told])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes an idle session for new input, once for each (R105).
+    fn wake(&mut self, views: &[(Page, View)], seat: &Seat, now: crate::clock::Ts) -> Result<()> {
+        let id = self.session.record.id.clone();
+        if seat.state.open_turn(now).is_some() {
+            self.woken = 0;
+            return Ok(());
+        }
+        let inboxes: Vec<_> = views
+            .iter()
+            .map(|(page, view)| inbox(&Reading::new(&page.id, &page.record, view, seat, now), &id))
+            .collect();
+        if !wakes(&inboxes, &seat.state) {
+            return Ok(());
+        }
+        let newest =
+            inboxes.iter().flat_map(|inbox| &inbox.new).flat_map(|bundle| &bundle.messages).map(|message| message.seq);
+        let news = u64::from(newest.max().unwrap_or(0))
+            .max(seat.state.clerk.iter().map(|line| line.id << 32).max().unwrap_or(0));
+        if news > self.woken {
+            self.woken = news;
+            self.say(
+                &json!({"wake": {"text": "something waits beside this session; it stands in this turn's context"}}),
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Forks at the edge: a thread is taken, a run is named, a resting one goes on; each in one transaction, in an order in which a kill
+//! between two steps loses nothing.
+
+use anyhow::Result;
+
+use crate::context;
+use crate::desk::Desk;
+use crate::ids::{AgentId, DeliveryId, MessageId, ThreadId, TurnId};
+use crate::page::event::{By, pickup};
+use crate::rules::deliver::Bundle;
+use crate::rules::take::{self, Take};
+use crate::session::journal::{Action, ClerkLine, Entry, Evidence, Kind, Naming};
+use crate::text::Fence;
+use crate::transaction::Transaction;
+
+/// Takes a thread for a fork (R27): the turn first, then the pickup of all that waits there.
+///
+/// # Errors
+/// Where a write fails; the next who sees a turn without its pickup ends it.
+pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Result<Action> {
+    // A lapsed turn is ended first, and then a new fork spawned (R30).
+    let lapsed = take::lapsed(&tx.reading(), thread);
+    for turn in &lapsed {
+        tx.end(*turn, Evidence::Superseded, "", true)?;
+    }
+    let most = desk.config(&tx.page.page.record.project).max_running;
+    let reading = tx.reading();
+    let Some(found) = reading.view.threads.get(&thread) else { return Ok(Action::None) };
+    let newest = found.input().next_back().map(|message| message.id);
+    let Some(newest) = newest else { return Ok(Action::None) };
+    let how = match take::how(&reading, found, most) {
+        Take::Resume { .. } if !lapsed.is_empty() => Take::Spawn,
+        how => how,
+    };
+    if how == Take::Queue {
+        let queued = Entry {
+            why: Some(format!("{most} forks run already")),
+            rule: Some("R33".to_owned()),
+            ..entry_of(tx, Kind::Queued, thread, newest)
+        };
+        tx.journal(&[queued])?;
+        return Ok(Action::Queued);
+    }
+    tx.page.close_torn_line()?;
+    let reading = tx.reading();
+    let Some(found) = reading.view.threads.get(&thread) else { return Ok(Action::None) };
+    let bundle = Bundle { thread: found, messages: found.input().collect() };
+    let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
+    let fence = Fence::around(bundle.texts())?;
+    let told = context::delivery(&fence, &tx.page.page.id, delivery, std::slice::from_ref(&bundle), false);
+    let messages = take::picks(found);
+    let (turn, name, agent) = match &how {
+        Take::Resume { agent, into, name } => {
+            let turn = match into {
+                Some(turn) => *turn,
+                None => TurnId::new()?,
+            };
+            (turn, name.clone(), Some(agent.clone()))
+        }
+        Take::Spawn | Take::Queue => (TurnId::new()?, take::name(thread), None),
+    };
+    let action = match &agent {
+        Some(agent) => Action::Resume { turn, agent_id: agent.clone(), prompt: take::resume_prompt("", &told) },
+        None => Action::Spawn {
+            turn,
+            name: name.clone(),
+            description: take::description(turn),
+            prompt: take::work_prompt(&desk.scratch(turn), &told),
+        },
+    };
+    let heard = ClerkLine {
+        id: 0,
+        turn: Some(turn),
+        text: format!("fork {name} took thread {thread}; it answers there."),
+        quote: None,
+        wake: false,
+    };
+    let taken = Entry {
+        turn: Some(turn),
+        messages: messages.clone(),
+        delivery: Some(delivery),
+        by: Some(By::Fork),
+        name: Some(name),
+        naming: agent.is_some().then_some(Naming::Resume),
+        agent,
+        does: Some(action.clone()),
+        line: Some(heard),
+        rule: Some("R27".to_owned()),
+        ..entry_of(tx, Kind::Taken, thread, newest)
+    };
+    tx.journal(&[taken])?;
+    let Some(opened) = tx.state().fork(turn).cloned() else { return Ok(Action::Main) };
+    let actor = tx.fork_actor(&opened);
+    tx.page.append(tx.now, vec![pickup(thread, messages, None, actor)], false)?;
+    Ok(action)
+}
+
+/// Gives a resting run the further messages of its thread: it goes on in its turn (R80). `None` where there are none.
+///
+/// # Errors
+/// Where a write fails.
+pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Option<Action>> {
+    tx.page.close_torn_line()?;
+    let reading = tx.reading();
+    let (Some(fork), Some(found)) = (reading.state.fork(turn).cloned(), reading.view.threads.get(&thread)) else {
+        return Ok(None);
+    };
+    let Some(agent) = fork.agent.clone() else { return Ok(None) };
+    let new: Vec<_> = found.input().filter(|message| !message.picked_up_by(turn)).collect();
+    let Some(newest) = new.last().map(|message| message.id) else { return Ok(None) };
+    let bundle = Bundle { thread: found, messages: new };
+    let messages: Vec<MessageId> = bundle.messages.iter().map(|message| message.id).collect();
+    let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
+    let fence = Fence::around(bundle.texts())?;
+    let told = context::delivery(&fence, &tx.page.page.id, delivery, std::slice::from_ref(&bundle), false);
+    let action = Action::Resume { turn, agent_id: agent, prompt: take::resume_prompt("", &told) };
+    let taken = Entry {
+        turn: Some(turn),
+        messages: messages.clone(),
+        delivery: Some(delivery),
+        by: Some(By::Fork),
+        rule: Some("R80".to_owned()),
+        ..entry_of(tx, Kind::Taken, thread, newest)
+    };
+    tx.journal(&[taken])?;
+    let actor = tx.fork_actor(&fork);
+    tx.page.append(tx.now, vec![pickup(thread, messages, None, actor)], false)?;
+    Ok(Some(action))
+}
+
+/// Names a turn (R36). With another agent than it has, the one with tool-use evidence wins, and both are journalled (R37). Naming an
+/// ended turn makes its agent known (R38). Returns whether the agent is to go on.
+///
+/// # Errors
+/// Where the journal can't be written.
+pub fn name_turn(
+    tx: &mut Transaction,
+    turn: TurnId,
+    agent: &AgentId,
+    naming: Naming,
+    prompt: Option<String>,
+    tool_use: Option<String>,
+) -> Result<bool> {
+    let Some(fork) = tx.state().fork(turn) else { return Ok(false) };
+    let same = fork.agent.as_ref() == Some(agent);
+    let (page, thread) = fork.thread.clone().map_or((None, None), |(page, thread)| (Some(page), Some(thread)));
+    if fork.ended.is_some() {
+        tx.journal(&[Entry { agent: Some(agent.clone()), ..Entry::new(tx.now, Kind::Agent) }])?;
+        return Ok(false);
+    }
+    let wins = fork.agent.is_none() || naming > fork.naming.unwrap_or(Naming::Resume) && naming == Naming::AgentTool;
+    if same && (fork.begun.is_some() && fork.naming >= Some(naming)) {
+        return Ok(true);
+    }
+    let named = Entry {
+        page,
+        thread,
+        turn: Some(turn),
+        agent: Some(agent.clone()),
+        naming: Some(naming),
+        by: Some(By::Fork),
+        prompt,
+        tool_use,
+        rule: Some("R36".to_owned()),
+        ..Entry::new(tx.now, Kind::Named)
+    };
+    tx.journal(&[named])?;
+    Ok(same || wins)
+}
+
+/// Returns an entry of a thread and its message.
+pub fn entry_of(tx: &Transaction, kind: Kind, thread: ThreadId, message: MessageId) -> Entry {
+    Entry {
+        page: Some(tx.page.page.id.clone()),
+        thread: Some(thread),
+        message: Some(message),
+        ..Entry::new(tx.now, kind)
+    }
+}

@@ -1,0 +1,643 @@
+//! What hooks tell of agents: whose a call is (section 11), a fork's boundary (section 12), and the evidence of how runs begin and
+//! end (sections 6 and 13).
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::{WAIT, say};
+use crate::client::claude_code::CONTEXT_LIMIT;
+use crate::client::{Agent, Decision, Event, Task, What};
+use crate::context;
+use crate::desk::Desk;
+use crate::errors;
+use crate::forks::name_turn;
+use crate::ids::{AgentId, DeliveryId, MessageId, ThreadId, TurnId};
+use crate::page::Page;
+use crate::page::event::{By, pickup};
+use crate::page::view::View;
+use crate::place::Dir;
+use crate::pointer;
+use crate::rules::deliver::{Bundle, Gone};
+use crate::rules::holding::Holder;
+use crate::rules::words::{self, Verdict};
+use crate::rules::{holding, take};
+use crate::session::Session;
+use crate::session::journal::{Entry, Evidence, Kind, Naming};
+use crate::session::lane::{self, Lane};
+use crate::session::state::{ForkTurn, LAPSE, RENEWAL, State};
+use crate::text::{Fence, utf16};
+use crate::transaction::Transaction;
+
+/// Decides a shell call (R65, R66): first what nobody may run (R70), then who an agent is, then what it may run (R67 to R69).
+pub fn identity(
+    event: &Event<'_>,
+    shell: words::Shell,
+    command: &str,
+    input: &serde_json::value::RawValue,
+) -> Decision {
+    let may = words::may_name_leaf(command, shell);
+    if may && let Some(forbidden) = words::plumbing(command, shell) {
+        return Decision::Deny(way_out(forbidden));
+    }
+    let decided = match &event.agent {
+        Agent::Main if !may || !words::has_word(command) => return Decision::Silent,
+        Agent::Main => mains_call(event).map(|()| Decision::Silent),
+        Agent::Nameless => Err(anyhow::anyhow!("the client gave an agent_id that is none")),
+        Agent::Other(agent) => agents_call(event, agent, shell, command, input),
+    };
+    decided.unwrap_or_else(|error| {
+        errors::note(&format!("hook: identity: {error:#}"));
+        if event.agent == Agent::Main || !words::has_word(command) {
+            return Decision::Silent;
+        }
+        // Identity fails closed (R73).
+        Decision::Deny(format!(
+            "leaf can't tell whose call this is ({error:#}), and a fork's write must never be taken for main's: run it again, \
+             or leave the thread to main"
+        ))
+    })
+}
+
+/// Says why a command is nobody's here (R70), and what to do instead.
+fn way_out(forbidden: words::Forbidden) -> String {
+    let verb = forbidden.verb();
+    match forbidden {
+        words::Forbidden::AgentId => {
+            format!(
+                "leaf: {verb} is written by leaf's hook alone: leave it out, and the command acts for whoever runs it"
+            )
+        }
+        words::Forbidden::Plumbing(_) => format!(
+            "leaf: `leaf {verb}` is for the client's hooks alone: `leaf page state` shows what stands, `leaf thread reply` answers"
+        ),
+        words::Forbidden::User("trust") => {
+            format!("leaf: `leaf {verb}` is the user's decision, made in a terminal of their own: ask them for it")
+        }
+        words::Forbidden::User(_) => format!(
+            "leaf: `leaf {verb}` speaks as the user, who writes from a terminal of their own: to say something in a thread, \
+             leaf thread reply THREAD TEXT --unasked"
+        ),
+    }
+}
+
+/// A session as the hooks of its agents find it.
+struct Known {
+    desk: Desk,
+    home: Dir,
+    session: Session,
+    state: State,
+}
+
+impl Known {
+    fn open(event: &Event<'_>) -> Result<Option<Known>> {
+        let desk = Desk::new(WAIT)?;
+        let Some(home) = desk.home()? else { return Ok(None) };
+        let Some(session) = Session::open(&home, &event.session)? else { return Ok(None) };
+        let state = session.state()?;
+        Ok(Some(Known { desk, home, session, state }))
+    }
+
+    fn read_again(&mut self) -> Result<()> {
+        self.state = self.session.state()?;
+        Ok(())
+    }
+
+    /// Appends entries under the session's lock.
+    fn journal(&mut self, entries: &[Entry]) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let session = Session::open(&self.home, &self.session.record.id)?.context("the session is gone")?;
+        session.lock(self.desk.deadline())?.append(entries)?;
+        self.read_again()
+    }
+
+    /// Opens the transaction of a turn's page; of the page that came last for a run that leaf did not start.
+    fn transaction(&self, turn: &ForkTurn) -> Result<Option<Transaction>> {
+        let page = match &turn.thread {
+            Some((page, _)) => Page::open(&self.home, page)?,
+            None => self.desk.held(&self.home, &self.session.record)?.into_iter().next(),
+        };
+        page.map(|page| Transaction::open(&self.desk, page, self.desk.deadline())).transpose()
+    }
+
+    /// Returns the agent's own open turn of this generation.
+    fn own_turn(&self, agent: &AgentId) -> Option<&ForkTurn> {
+        self.state.forks.iter().rev().find(|turn| {
+            turn.ended.is_none() && turn.agent.as_ref() == Some(agent) && turn.generation == self.state.generation
+        })
+    }
+
+    /// Returns the open turn that an agent acts in (R67).
+    fn acts_in(&self, agent: &AgentId) -> Option<&ForkTurn> {
+        self.state.open_fork(agent).filter(|turn| turn.generation == self.state.generation)
+    }
+
+    /// Whether a fork runs, or could begin to while a call is in flight (R72).
+    fn forks_may_run(&self) -> bool {
+        self.state.forks_may_run(lane::holder(&self.session, Lane::Follower).is_some())
+    }
+
+    fn end(&mut self, turn: TurnId, evidence: Evidence, text: &str, failed: bool) -> Result<()> {
+        let Some(fork) = self.state.fork(turn) else { return Ok(()) };
+        if let Some(mut tx) = self.transaction(fork)? {
+            tx.end(turn, evidence, text, failed)?;
+        }
+        self.read_again()
+    }
+}
+
+/// Records main's `leaf` call where a fork's could be in flight beside it (R72).
+fn mains_call(event: &Event<'_>) -> Result<()> {
+    let Some(mut known) = Known::open(event)? else { return Ok(()) };
+    if !known.forks_may_run() {
+        return Ok(());
+    }
+    let call = call(&known, None, event, false);
+    known.journal(&[call])
+}
+
+fn call(known: &Known, agent: Option<&AgentId>, event: &Event<'_>, marked: bool) -> Entry {
+    Entry {
+        agent: agent.cloned(),
+        tool_use: Some(event.tool_use.as_deref().unwrap_or_default().to_owned()),
+        marked,
+        ..Entry::new(known.desk.now(), Kind::Call)
+    }
+}
+
+/// What an agent's `meta.json` tells.
+#[derive(Deserialize)]
+struct Meta {
+    #[serde(default)]
+    description: String,
+    #[serde(default, rename = "parentAgentId")]
+    parent: Option<AgentId>,
+    #[serde(default, rename = "toolUseId")]
+    tool_use: Option<String>,
+}
+
+/// Reads an agent's `meta.json`, which the client writes before the agent's first call; `None` where it can't be read.
+fn meta(event: &Event<'_>, agent: &AgentId) -> Option<Meta> {
+    let transcript = event.transcript.as_deref()?;
+    let directory = transcript.strip_suffix(".jsonl").unwrap_or(transcript);
+    let path = format!("{directory}/subagents/agent-{agent}.meta.json");
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+/// Decides another agent's call (R66).
+fn agents_call(
+    event: &Event<'_>,
+    agent: &AgentId,
+    shell: words::Shell,
+    command: &str,
+    input: &serde_json::value::RawValue,
+) -> Result<Decision> {
+    let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
+    if let Some(denied) = name(event, agent, &mut known, || words::judge(command, shell) != Verdict::Passes)? {
+        return Ok(denied);
+    }
+    if !known.state.agents.contains_key(agent) {
+        // A worker: its calls pass as they are (R65), and count beside a fork's (R72).
+        if words::has_word(command) && known.forks_may_run() {
+            let call = call(&known, Some(agent), event, false);
+            known.journal(&[call])?;
+        }
+        return Ok(Decision::Silent);
+    }
+    goes_on(&mut known, agent)?;
+    let verdict = words::judge(command, shell);
+    if verdict == Verdict::Passes {
+        return Ok(Decision::Silent);
+    }
+    let Some(turn) = known.acts_in(agent) else {
+        return Ok(Decision::Deny(
+            "leaf: this agent has no open turn (R68), so that nothing it writes counts: leave the thread to main, which gets its \
+             messages, and say in your final text what you found"
+                .to_owned(),
+        ));
+    };
+    match verdict {
+        Verdict::Passes => Ok(Decision::Silent),
+        Verdict::Denied(reason) => Ok(Decision::Deny(format!(
+            "leaf: in a fork `leaf` runs as the one leading command of a line, so that it is known whose it is (R69; here {}): put it \
+             first, long text in a quoted heredoc behind it (leaf thread reply REF <<'END'); or write a file in your scratch \
+             directory and use --file; to search for the word, use the Grep tool",
+            words_of(reason)
+        ))),
+        Verdict::Mark { insert_at } => {
+            let now = known.desk.now();
+            let mut entries = vec![call(&known, Some(agent), event, true)];
+            if now.0 - turn.renewed.0 >= RENEWAL || turn.ending.is_some() || !turn.rests_on.is_empty() {
+                entries.extend(renewal(&known, turn)?);
+            }
+            known.journal(&entries)?;
+            let mut input: serde_json::Value = serde_json::from_str(input.get())?;
+            let (before, after) = command.split_at(insert_at);
+            input["command"] = format!("{before} --agent-id {agent}{after}").into();
+            Ok(Decision::Rewrite(input))
+        }
+    }
+}
+
+fn words_of(reason: words::Reason) -> &'static str {
+    match reason {
+        words::Reason::NotLeading => "it doesn't lead",
+        words::Reason::Substituted => "it is in a substitution",
+        words::Reason::ByPath => "it is named by a path",
+        words::Reason::Spelled => "it is spelled with quotes or escapes",
+        words::Reason::Wrapped => "another command runs it",
+        words::Reason::Interpreted => "the word is in a text that something may run",
+        words::Reason::Heredoc => "its heredoc is not quoted, or is not the only one",
+        words::Reason::Uncertain => "a variable or pattern could spell it",
+        words::Reason::PowerShell => "PowerShell",
+    }
+}
+
+/// Any later hook of an agent takes the provisional end of its run away (R78).
+fn goes_on(known: &mut Known, agent: &AgentId) -> Result<()> {
+    match known.own_turn(agent).filter(|turn| turn.ending.is_some()).cloned() {
+        Some(turn) => match renewal(known, &turn)? {
+            Some(entry) => known.journal(&[entry]),
+            None => Ok(()),
+        },
+        None => Ok(()),
+    }
+}
+
+/// Returns the entry that renews a turn; only a lapsed one's needs a look at the page (R43).
+fn renewal(known: &Known, turn: &ForkTurn) -> Result<Option<Entry>> {
+    let now = known.desk.now();
+    if now.0 - turn.renewed.0 < LAPSE {
+        return Ok(holding::renewal(&View::default(), turn, now));
+    }
+    let page = match &turn.thread {
+        Some((page, _)) => Page::open(&known.home, page)?,
+        None => known.desk.held(&known.home, &known.session.record)?.into_iter().next(),
+    };
+    let view = page.map(|page| page.view()).transpose()?;
+    Ok(view.and_then(|view| holding::renewal(&view, turn, now)))
+}
+
+/// Names an agent that is not known yet: by its `meta.json` a turn that awaits it (R36), or a helper by who started it. Returns the
+/// denial of R39 where that can't be read and the call `names_leaf`.
+fn name(
+    event: &Event<'_>,
+    agent: &AgentId,
+    known: &mut Known,
+    names_leaf: impl Fn() -> bool,
+) -> Result<Option<Decision>> {
+    if known.state.agents.contains_key(agent) {
+        return Ok(None);
+    }
+    let awaits = known.state.forks.iter().any(|turn| turn.ended.is_none() && turn.agent.is_none());
+    let could_be_ours = awaits || known.state.unnamed_ended;
+    if !could_be_ours && known.state.agents.is_empty() {
+        return Ok(None);
+    }
+    let Some(meta) = meta(event, agent) else {
+        if could_be_ours && event.forked && names_leaf() {
+            return Ok(Some(Decision::Deny(
+                "leaf: it is not known yet whether this is one of leaf's forks (R39): run it again in a moment"
+                    .to_owned(),
+            )));
+        }
+        return Ok(None);
+    };
+    if let Some(turn) = take::turn_of(&meta.description)
+        && let Some(fork) = known.state.fork(turn)
+    {
+        let prompt = event.prompt.as_deref().map(ToOwned::to_owned);
+        match known.transaction(fork)? {
+            Some(mut tx) => drop(name_turn(&mut tx, turn, agent, Naming::Meta, prompt, meta.tool_use)?),
+            None => {
+                known.journal(&[Entry { agent: Some(agent.clone()), ..Entry::new(known.desk.now(), Kind::Agent) }])?
+            }
+        }
+        known.read_again()?;
+    } else if could_be_ours && take::turn_of(&meta.description).is_some() {
+        // A turn of this client's under another session: its agent is known, and has no open turn here.
+        known.journal(&[Entry { agent: Some(agent.clone()), ..Entry::new(known.desk.now(), Kind::Agent) }])?;
+    } else if let Some(parent) = meta.parent.filter(|parent| known.state.agents.contains_key(parent)) {
+        known.journal(&[helper(known, agent, parent)])?;
+    }
+    Ok(None)
+}
+
+fn helper(known: &Known, agent: &AgentId, parent: AgentId) -> Entry {
+    Entry { agent: Some(agent.clone()), parent: Some(parent), ..Entry::new(known.desk.now(), Kind::Agent) }
+}
+
+/// Decides the start of an agent: a known agent may not make forks (R116).
+pub fn launch(event: &Event<'_>, fork: bool) -> Decision {
+    let Agent::Other(agent) = &event.agent else { return Decision::Silent };
+    let decide = || -> Result<Decision> {
+        let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
+        // Its first call may be this one (R36).
+        name(event, agent, &mut known, || false)?;
+        if !known.state.agents.contains_key(agent) {
+            return Ok(Decision::Silent);
+        }
+        goes_on(&mut known, agent)?;
+        if !fork {
+            return Ok(Decision::Silent);
+        }
+        let reason = "leaf: a fork makes no forks (R116): do it yourself, or with an agent of another type";
+        Ok(Decision::Deny(reason.to_owned()))
+    };
+    match decide() {
+        Ok(decision) => decision,
+        Err(error) => {
+            errors::note(&format!("hook: launch: {error:#}"));
+            Decision::Silent
+        }
+    }
+}
+
+/// Takes what the client tells of runs besides the agents' own hooks (R36, R78).
+pub fn evidence(event: &Event<'_>) -> Result<()> {
+    let Some(mut known) = Known::open(event)? else { return Ok(()) };
+    match &event.what {
+        What::Launched { description, agent } => {
+            if let Some(fork) = take::turn_of(description).and_then(|turn| known.state.fork(turn)).cloned() {
+                let prompt = event.prompt.as_deref().map(ToOwned::to_owned);
+                let tool_use = event.tool_use.as_deref().map(ToOwned::to_owned);
+                if let Some(mut tx) = known.transaction(&fork)? {
+                    name_turn(&mut tx, fork.id, agent, Naming::AgentTool, prompt, tool_use)?;
+                }
+            } else if let Agent::Other(parent) = &event.agent
+                && known.state.agents.contains_key(parent)
+            {
+                let entry = helper(&known, agent, parent.clone());
+                known.journal(&[entry])?;
+            }
+            Ok(())
+        }
+        What::NotLaunched { description } => {
+            match take::turn_of(description).filter(|turn| known.state.fork(*turn).is_some()) {
+                // A refused launch ends the turn (R31, R35).
+                Some(turn) => known.end(turn, Evidence::Failed, "the client refused to start it", true),
+                None => Ok(()),
+            }
+        }
+        What::TaskStopped(task) => match open_of(&known, task) {
+            Some(turn) => known.end(turn, Evidence::TaskStop, "", true),
+            None => Ok(()),
+        },
+        What::Prompt(Some(told)) => {
+            let Some(turn) = open_of(&known, &told.agent) else { return Ok(()) };
+            let rests = known.state.fork(turn).is_some_and(|turn| !turn.rests_on.is_empty());
+            // Only the run's own tool use ends it (R78, R79); a rest is ended by a failure alone (R80).
+            let own =
+                known.state.fork(turn).is_some_and(|turn| turn.tool_use.is_some() && turn.tool_use == told.tool_use);
+            if !own || (rests && !told.failed) {
+                return Ok(());
+            }
+            known.end(turn, Evidence::Notification, &told.text, told.failed)
+        }
+        What::Stop { background: Some(background), .. } => listed(&mut known, background),
+        _ => Ok(()),
+    }
+}
+
+fn open_of(known: &Known, agent: &str) -> Option<TurnId> {
+    let open = |turn: &&ForkTurn| {
+        turn.ended.is_none() && turn.begun.is_some() && turn.agent.as_ref().is_some_and(|own| own.as_str() == agent)
+    };
+    known.state.forks.iter().rev().find(open).map(|turn| turn.id)
+}
+
+/// Holds main's list of what goes on against the forks that run (R78, R80).
+fn listed(known: &mut Known, background: &[Task]) -> Result<()> {
+    let now = known.desk.now();
+    let on = |id: &str| background.iter().any(|task| task.id == id);
+    let mut entries = Vec::new();
+    for turn in known.state.forks.iter().filter(|turn| turn.ended.is_none() && turn.begun.is_some()) {
+        let Some(agent) = &turn.agent else { continue };
+        let of = |kind| Entry { turn: Some(turn.id), by: Some(By::Fork), ..Entry::new(now, kind) };
+        if !turn.rests_on.is_empty() {
+            if !turn.rests_on.iter().any(|task| on(task)) && turn.rest_over.is_none() {
+                entries.push(Entry { rule: Some("R80".to_owned()), ..of(Kind::Resting) });
+            }
+        } else if on(agent.as_str()) {
+            if !turn.listed {
+                entries.push(of(Kind::Background));
+            }
+        } else if turn.listed && turn.ending.is_none() {
+            entries.push(Entry { evidence: Some(Evidence::Missing), rule: Some("R78".to_owned()), ..of(Kind::Ending) });
+        }
+    }
+    known.journal(&entries)
+}
+
+/// Takes an event of an agent that is not main.
+pub fn event(event: &Event<'_>) -> Result<()> {
+    let Agent::Other(agent) = &event.agent else { return Ok(()) };
+    let Some(mut known) = Known::open(event)? else { return Ok(()) };
+    match &event.what {
+        What::Boundary { tasks } => boundary(event, agent, &mut known, tasks),
+        What::AgentStarted => began(agent, &mut known),
+        What::AgentStopped { background, .. } => stopped(agent, &mut known, background),
+        What::StopFailure(text) => {
+            match known.own_turn(agent).filter(|turn| turn.begun.is_some()).map(|turn| turn.id) {
+                Some(turn) => known.end(turn, Evidence::StopFailure, text, true),
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Marks that a run of a known agent began (R79); one that leaf did not start opens a turn, named (R45).
+fn began(agent: &AgentId, known: &mut Known) -> Result<()> {
+    if known.state.agents.get(agent).is_none_or(Option::is_some) {
+        return Ok(());
+    }
+    let now = known.desk.now();
+    let entry = match known.own_turn(agent) {
+        Some(turn) if turn.begun.is_none() => Entry {
+            turn: Some(turn.id),
+            by: Some(By::Fork),
+            agent: Some(agent.clone()),
+            rule: Some("R79".to_owned()),
+            ..Entry::new(now, Kind::Begun)
+        },
+        Some(turn) => match renewal(known, turn)? {
+            Some(entry) => entry,
+            // Another took what it held (R43).
+            None => return Ok(()),
+        },
+        None => {
+            let name = known.state.forks.iter().rev().find(|turn| turn.agent.as_ref() == Some(agent));
+            Entry {
+                turn: Some(TurnId::new()?),
+                by: Some(By::Fork),
+                agent: Some(agent.clone()),
+                name: name.map(|turn| turn.name.clone()),
+                rule: Some("R45".to_owned()),
+                ..Entry::new(now, Kind::Begun)
+            }
+        }
+    };
+    known.journal(&[entry])
+}
+
+/// An agent stopped: provisional evidence of its run's end (R78), or a rest while work of its own goes on (R80).
+fn stopped(agent: &AgentId, known: &mut Known, background: &[Task]) -> Result<()> {
+    let now = known.desk.now();
+    let mut entries = Vec::new();
+    // Before a run has begun, a stop is an earlier run's (R79).
+    if let Some(turn) = known.own_turn(agent).filter(|turn| turn.begun.is_some()) {
+        let own = |task: &&Task| {
+            turn.own_tasks.contains(&task.id)
+                || (task.agent
+                    && task.id != agent.as_str()
+                    && known
+                        .state
+                        .agents
+                        .iter()
+                        .any(|(id, parent)| id.as_str() == task.id && parent.as_ref() == Some(agent)))
+        };
+        let tasks: Vec<String> = background.iter().filter(own).map(|task| task.id.clone()).collect();
+        let of = |kind| Entry {
+            turn: Some(turn.id),
+            by: Some(By::Fork),
+            agent: Some(agent.clone()),
+            ..Entry::new(now, kind)
+        };
+        entries.push(if tasks.is_empty() {
+            Entry { evidence: Some(Evidence::SubagentStop), rule: Some("R78".to_owned()), ..of(Kind::Ending) }
+        } else {
+            Entry { tasks, rule: Some("R80".to_owned()), ..of(Kind::Resting) }
+        });
+    }
+    entries.extend(calls_over(known, agent));
+    known.journal(&entries)
+}
+
+/// An actor's calls are over with its boundary or its stop (R72).
+fn calls_over(known: &Known, agent: &AgentId) -> Option<Entry> {
+    let any = known.state.calls.iter().any(|call| call.agent.as_ref() == Some(agent));
+    any.then(|| Entry { agent: Some(agent.clone()), ..Entry::new(known.desk.now(), Kind::Call) })
+}
+
+/// A fork's boundary renews its turn and hands it the further messages of the threads that it holds (R75).
+fn boundary(event: &Event<'_>, agent: &AgentId, known: &mut Known, tasks: &[String]) -> Result<()> {
+    let now = known.desk.now();
+    let mut entries: Vec<Entry> = calls_over(known, agent).into_iter().collect();
+    let turn = known.own_turn(agent).cloned();
+    if let Some(turn) = &turn {
+        if !tasks.is_empty() {
+            entries.push(Entry {
+                agent: Some(agent.clone()),
+                tasks: tasks.to_vec(),
+                ..Entry::new(now, Kind::Background)
+            });
+        }
+        if now.0 - turn.renewed.0 >= RENEWAL || turn.ending.is_some() || !turn.rests_on.is_empty() {
+            entries.extend(renewal(known, turn)?);
+        }
+    }
+    known.journal(&entries)?;
+    let Some(turn) = turn else { return Ok(()) };
+    let Some(mut tx) = known.transaction(&turn)? else { return Ok(()) };
+    let (text, after) = further(&mut tx, turn.id)?;
+    drop(tx);
+    if text.is_empty() {
+        return Ok(());
+    }
+    say(&event.what, &Decision::Context(text))?;
+    known.journal(&after)
+}
+
+/// Gathers what a fork gets at its boundary, with what is written once it was shown.
+fn further(tx: &mut Transaction, turn: TurnId) -> Result<(String, Vec<Entry>)> {
+    tx.page.close_torn_line()?;
+    let reading = tx.reading();
+    let Some(fork) = reading.state.fork(turn).cloned() else { return Ok(Default::default()) };
+    let page = tx.page.page.id.clone();
+    let (mut text, mut after) = (String::new(), Vec::new());
+    let gone: Vec<Gone<'_>> = reading
+        .view
+        .in_order()
+        .flat_map(|thread| {
+            let picked: Vec<_> = holding::picked_up_by(thread, turn).collect();
+            let mut gone: Vec<Gone<'_>> = picked
+                .iter()
+                .filter(|message| message.withdrawn.is_some_and(|seq| seq > fork.told))
+                .map(|message| Gone::Withdrawn(thread, message))
+                .collect();
+            if thread
+                .resolved
+                .is_some_and(|(seq, _)| seq > fork.told && picked.iter().any(|message| message.settled == Some(seq)))
+            {
+                gone.push(Gone::Resolved(thread));
+            }
+            gone
+        })
+        .collect();
+    if !gone.is_empty() {
+        text.push_str(&context::gone(&gone));
+        after.push(Entry {
+            page: Some(page.clone()),
+            turn: Some(turn),
+            by: Some(By::Fork),
+            seq: Some(reading.view.seq),
+            ..Entry::new(tx.now, Kind::Told)
+        });
+    }
+    let bundles: Vec<Bundle<'_>> = reading
+        .view
+        .in_order()
+        .filter(|thread| {
+            matches!(reading.holder(thread), Some(Holder::Fork(actor, state)) if actor.turn == turn && state.runs())
+        })
+        .map(|thread| Bundle {
+            thread,
+            messages: thread
+                .input()
+                .filter(|message| !message.picked_up_by(turn))
+                .collect(),
+        })
+        .filter(|bundle| !bundle.messages.is_empty())
+        .collect();
+    if bundles.is_empty() {
+        return Ok((text, after));
+    }
+    let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
+    let fence = Fence::around(bundles.iter().flat_map(Bundle::texts))?;
+    let told = context::delivery(&fence, &page, delivery, &bundles, false);
+    if utf16(&text) + utf16(&told) + 200 > CONTEXT_LIMIT {
+        // By pointer (R76), unless one made for this turn still lies there.
+        let lies = pointer::all(&tx.page.page)?.into_iter().find(|id| {
+            pointer::read(&tx.page.page, *id).ok().flatten().is_some_and(|pointer| pointer.turn == Some(turn))
+        });
+        if lies.is_none() {
+            let (id, messages) = pointer::write(&tx.page, &bundles, Some(turn))?;
+            text.push_str(&context::pointer(&page, id, messages.len()));
+        }
+        return Ok((text, after));
+    }
+    text.push_str(&told);
+    let picked: Vec<(ThreadId, Vec<MessageId>)> =
+        bundles.iter().map(|bundle| (bundle.thread.id, holding::ids(bundle.messages.iter().copied()))).collect();
+    let actor = tx.fork_actor(&fork);
+    let taken: Vec<Entry> = picked
+        .iter()
+        .map(|(thread, messages)| Entry {
+            page: Some(page.clone()),
+            thread: Some(*thread),
+            turn: Some(turn),
+            by: Some(By::Fork),
+            messages: messages.clone(),
+            message: messages.last().copied(),
+            delivery: Some(delivery),
+            rule: Some("R75".to_owned()),
+            ..Entry::new(tx.now, Kind::Taken)
+        })
+        .collect();
+    let drafts = picked.into_iter().map(|(thread, messages)| pickup(thread, messages, None, actor.clone())).collect();
+    tx.journal(&taken)?;
+    tx.page.append(tx.now, drafts, false)?;
+    Ok((text, after))
+}

@@ -1,0 +1,206 @@
+//! The line fork's answer and what follows from it (sections 4 and 5).
+
+use serde::Deserialize;
+
+use super::holding::{Reading, took};
+use crate::ids::{AgentId, MessageId, ThreadId, TurnId};
+use crate::page::event::By;
+use crate::page::view::Thread;
+use crate::session::journal::Sort;
+use crate::session::state::{ForkTurn, TurnState};
+use crate::text;
+
+/// A line's length at most, characters (R21).
+const LINE: usize = 200;
+/// A to-do's title's length at most, characters (R21).
+const TITLE: usize = 80;
+
+/// What a line fork answered (R21).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineAnswer {
+    /// The line.
+    pub line: String,
+    /// How it sorts the message.
+    pub sort: Sort,
+    /// The to-do's title, where it gives a right one.
+    pub title: Option<String>,
+}
+
+/// Reads a line fork's answer: one JSON object, a single ```json fence around it tolerated. `None` is a failed line (R21).
+pub fn read_line(text: &str) -> Option<LineAnswer> {
+    #[derive(Deserialize)]
+    struct Answer {
+        line: String,
+        sort: Sort,
+        #[serde(default)]
+        title: Option<serde_json::Value>,
+    }
+    let text = text.trim();
+    let text = match text.strip_prefix("```json") {
+        Some(inner) => inner.strip_suffix("```")?.trim(),
+        None => text,
+    };
+    let answer: Answer = serde_json::from_str(text).ok()?;
+    let line = answer.line.trim();
+    let length = line.chars().count();
+    if length == 0 || length > LINE || line.contains(['\n', '\r']) {
+        return None;
+    }
+    // A title never fails a line.
+    let title = answer.title.as_ref().and_then(serde_json::Value::as_str).map(str::trim);
+    let title = title.filter(|title| (1..=TITLE).contains(&title.chars().count()) && !title.contains(['\n', '\r']));
+    Some(LineAnswer { line: line.to_owned(), sort: answer.sort, title: title.map(ToOwned::to_owned) })
+}
+
+/// Returns a to-do's title: the answer's, else the message's first words (R21).
+pub fn todo_title(answer: &LineAnswer, message: &str) -> String {
+    answer.title.clone().unwrap_or_else(|| text::clip(message, TITLE))
+}
+
+/// How a thread is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// A fork is working on the thread, or the most forks run: wait in the queue (R33).
+    Queue,
+    /// The thread's last answer names an ended turn of a fork of this generation: that agent is resumed (R89).
+    Resume {
+        /// The agent.
+        agent: AgentId,
+        /// Its open turn, where the client runs it already (R45): the take picks up into that.
+        into: Option<TurnId>,
+        /// The fork's name.
+        name: String,
+    },
+    /// A new fork is spawned.
+    Spawn,
+}
+
+/// Decides how a thread is taken now. `most` is how many forks may run in the session (R33).
+pub fn how(reading: &Reading<'_>, thread: &Thread, most: usize) -> Take {
+    let state = reading.state;
+    let running = state.forks.iter().filter(|turn| reading.stands(turn.id).runs()).count();
+    let resumes = resumable(reading, thread);
+    // Picking up into a run that goes on starts nothing.
+    if let Some(Take::Resume { into: Some(_), .. }) = &resumes {
+        return resumes.unwrap_or(Take::Spawn);
+    }
+    if running >= most {
+        return Take::Queue;
+    }
+    // A lapsed turn of the thread is ended by the take, which then spawns a new fork (R30).
+    if !lapsed(reading, thread.id).is_empty() {
+        return Take::Spawn;
+    }
+    resumes.unwrap_or(Take::Spawn)
+}
+
+fn resumable(reading: &Reading<'_>, thread: &Thread) -> Option<Take> {
+    let answer = thread.messages.iter().rev().find(|message| message.responds.is_some())?;
+    let actor = answer.actor.as_ref().filter(|actor| actor.by == By::Fork)?;
+    let turn = reading.state.fork(actor.turn)?;
+    let agent = actor.agent.clone().or_else(|| turn.agent.clone())?;
+    if turn.ended.is_none() || turn.generation != reading.state.generation {
+        return None;
+    }
+    let open = reading
+        .state
+        .forks
+        .iter()
+        .find(|other| other.agent.as_ref() == Some(&agent) && reading.stands(other.id).runs());
+    match open {
+        // It runs for another thread.
+        Some(other) if other.thread.is_some() => None,
+        Some(other) => Some(Take::Resume { agent, into: Some(other.id), name: turn.name.clone() }),
+        None => Some(Take::Resume { agent, into: None, name: turn.name.clone() }),
+    }
+}
+
+/// Returns the lapsed turns of a thread, which a take ends first (R30): those opened for it, and those that took it.
+pub fn lapsed(reading: &Reading<'_>, thread: ThreadId) -> Vec<TurnId> {
+    let found = reading.view.threads.get(&thread);
+    let of = |turn: &ForkTurn| {
+        let opened = turn.thread.as_ref().is_some_and(|(page, id)| page == reading.page && *id == thread);
+        opened || found.is_some_and(|found| took(found, turn.id))
+    };
+    let lapsed = |turn: &&ForkTurn| reading.stands(turn.id) == TurnState::Lapsed && of(turn);
+    reading.state.forks.iter().filter(lapsed).map(|turn| turn.id).collect()
+}
+
+/// Returns a fork's name (R29).
+pub fn name(thread: ThreadId) -> String {
+    format!("leaf-{thread}")
+}
+
+/// Returns the description of a fork's Agent call: it ends with the turn's id (R29), by which the turn is named (R36).
+pub fn description(turn: TurnId) -> String {
+    format!("leaf thread {turn}")
+}
+
+/// Returns the turn that an Agent call's description ends with.
+pub fn turn_of(description: &str) -> Option<TurnId> {
+    description.trim_end().rsplit(|c: char| !c.is_ascii_hexdigit()).next()?.parse().ok()
+}
+
+/// Returns the question of a line fork (R20, R121): facts, the message fenced, and what differs at the end.
+pub fn question(fenced: &str) -> String {
+    format!(
+        "A message of the user came in beside this session; main is not interrupted by this question. Answer with one JSON object \
+         and nothing else: {{\"line\": …, \"sort\": …, \"title\": …}}. line: one line, at most 200 characters, in the \
+         user's language: what is known at once, or what will be done. sort: \"small\" where a copy of this session can do all of it \
+         beside main, needs nothing that main is changing or about to change (files, branch, pull requests), settles no question that \
+         main weighs and waits on nothing that the session runs; \"significant\" for work on the session's files, branch or pull \
+         requests, or long research; \"now\" for an answer to main's question or for steering its present work. title: at most 80 \
+         characters, what is to be done.\n\n{fenced}"
+    )
+}
+
+/// Returns what a working fork is told (R92, R99, R121): facts, and the delivery, which differs, at the end.
+pub fn work_prompt(scratch: &str, delivery: &str) -> String {
+    format!(
+        "You are a copy of this session that answers the user's message below beside main, which goes on with its own work. \
+         Answer with `leaf thread reply REF TEXT` (long text by a quoted heredoc behind it); `leaf thread line THREAD TEXT` says what \
+         you are doing. Change nothing that main is changing: no file of the project, no branch, no pull request; write to {scratch} \
+         alone. Where the work is bigger than a message, find out what you can without changing anything, answer with what you \
+         found and open a to-do with it: `leaf thread reply REF TEXT --todo TITLE`. Where main must act now, end with a text that \
+         begins `HAND BACK:` and the reason. You may ask main by SendMessage.\n\n{delivery}"
+    )
+}
+
+/// Returns what a resumed fork is told (R92).
+pub fn resume_prompt(changed: &str, delivery: &str) -> String {
+    let since = if changed.is_empty() { String::new() } else { format!("Since your last turn: {changed}\n\n") };
+    format!(
+        "The user wrote again in your thread. What you were told of answering, to-dos and handing back still stands, and you may ask \
+         main.\n\n{since}{delivery}"
+    )
+}
+
+/// Returns the messages that a take picks up: every waiting one without an open to-do (R27).
+pub fn picks(thread: &Thread) -> Vec<MessageId> {
+    thread.input().map(|message| message.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r021_a_line_is_one_json_object() {
+        let small = |line: &str| Some(LineAnswer { line: line.to_owned(), sort: Sort::Small, title: None });
+        assert_eq!(read_line(r#"{"line": " on it ", "sort": "small"}"#), small("on it"));
+        assert_eq!(read_line("```json\n{\"line\": \"on it\", \"sort\": \"small\", \"title\": 7}\n```"), small("on it"));
+        assert_eq!(read_line(r#"{"line": "", "sort": "small"}"#), None);
+        assert_eq!(read_line(r#"{"line": "a\nb", "sort": "small"}"#), None);
+        assert_eq!(read_line(r#"{"line": "a", "sort": "later"}"#), None);
+        assert_eq!(read_line(&format!(r#"{{"line": "{}", "sort": "now"}}"#, "é".repeat(201))), None);
+        assert!(read_line(&format!(r#"{{"line": "{}", "sort": "now"}}"#, "é".repeat(200))).is_some());
+        assert_eq!(read_line("on it"), None);
+    }
+
+    #[test]
+    fn r029_a_description_ends_with_its_turn() {
+        let turn = TurnId(0xab);
+        assert_eq!(turn_of(&description(turn)), Some(turn));
+        assert_eq!(turn_of("something else"), None);
+    }
+}
