@@ -19,6 +19,8 @@ const SESSION: &str = "66232bfa-36ae-4cb8-99c6-ea92effa9e76";
 const START: &str = include_str!("../../tests/support/payloads/SessionStart.main.startup.json");
 const PROMPT: &str = include_str!("../../tests/support/payloads/UserPromptSubmit.main.json");
 const SHELL: &str = include_str!("../../tests/support/payloads/PreToolUse.main.Bash.json");
+const FORKS_SHELL: &str = include_str!("../../tests/support/payloads/PreToolUse.fork.Bash.json");
+const FORKS_BOUNDARY: &str = include_str!("../../tests/support/payloads/PostToolBatch.fork.json");
 const BOUNDARY: &str = include_str!("../../tests/support/payloads/PostToolBatch.main.json");
 const STOP: &str = include_str!("../../tests/support/payloads/Stop.main.tui.json");
 const WAKE: &str = include_str!("../../tests/support/payloads/UserPromptSubmit.main.task-notification.rewake.json");
@@ -183,16 +185,105 @@ impl Stage {
         self.agent(&["thread", "reply", &reference, "Yes: all tests pass."])?;
         self.hook("The agent stops", STOP, "Stop")?;
 
+        self.forks()?;
+
         self.title("What stands on the page in the end:")?;
         self.you(&["page", "state"])?;
         self.you(&["why", &thread])?;
         self.hook("The session ends", END, "SessionEnd")?;
-        let state = self.person(&["page", "state", "--json"], None)?;
+        let state = self.person(&["page", "state", "--json"], "")?;
         self.state = serde_json::from_str(&state.stdout).context("the page's state is no JSON")?;
         let answered = |thread: &Value| thread["status"] == "answered";
         let all = self.state["threads"].as_array().is_some_and(|threads| threads.iter().all(answered));
         ensure!(all, "not every thread is answered: {}", self.state);
         self.title("That was all: nothing of it is left on this machine. `leaf install` puts leaf into Claude Code.")
+    }
+
+    /// Forks: a copy of the session answers beside it. The demo plays the client's module, which keeps `leaf follow` running.
+    fn forks(&mut self) -> Result<()> {
+        self.title("With forks, a copy of the session answers beside it:")?;
+        self.prompt()?;
+        let mut follower = Follower::start(self)?;
+        let (thread, turn, reference) = self.taken(&mut follower, "What does the parser make of tabs?", "fork-1")?;
+        let answer = format!("leaf thread reply {reference} \"Four blanks each, see lexer.rs.\"");
+        let marked = self.marked("fork-1", &answer)?;
+        self.step("fork:", answer, &format!("runs as: {marked}"))?;
+        let came = self.below(&words(&marked), "")?;
+        ensure!(came.code == Some(0), "the fork's answer failed: {}", came.stderr);
+        self.forks_boundary("fork-1")?;
+        self.ended(&turn, "done", "answer")?;
+        self.hook("A tool call of the agent ended", BOUNDARY, "PostToolBatch")?;
+        self.you(&["thread", "show", &thread])?;
+
+        self.title("The session may answer over a fork; the fork's late answer is refused:")?;
+        let (thread, turn, reference) = self.taken(&mut follower, "Is the cache still used?", "fork-2")?;
+        self.agent(&["thread", "reply", &thread, "No, it goes with this change."])?;
+        let late = format!("leaf thread reply {reference} \"Yes.\"");
+        let marked = self.marked("fork-2", &late)?;
+        let came = self.below(&words(&marked), "")?;
+        ensure!(came.code == Some(1), "the fork's late answer went through");
+        self.step("fork:", late, &came.stderr)?;
+        self.forks_boundary("fork-2")?;
+        self.ended(&turn, "", "taken_over")?;
+
+        self.title("What a fork can't do it hands back:")?;
+        let (thread, turn, _) = self.taken(&mut follower, "Rename the flag everywhere, please.", "fork-3")?;
+        self.ended(&turn, "HAND BACK: the session is changing those files", "hand_back")?;
+        let context = self.hook("A tool call of the agent ended", BOUNDARY, "PostToolBatch")?;
+        let reference = reference_in(&context)?;
+        self.agent(&["thread", "reply", &reference, "Done with the rest of this change."])?;
+        self.you(&["why", &thread])?;
+        self.you(&["fork", "list"])?;
+        let stopped = self.hook("The agent stops", STOP, "Stop")?;
+        ensure!(stopped.is_empty(), "the Stop went on: {stopped}");
+        Ok(())
+    }
+
+    /// Writes a message, answers for the line fork, and starts the working fork: its thread, turn and reference.
+    fn taken(&mut self, follower: &mut Follower, text: &str, agent: &str) -> Result<(String, String, String)> {
+        let written = self.you(&["thread", "new", text])?;
+        let thread = id_in(&written, "thread ")?;
+        let ask = follower.ask(&thread)?;
+        let through = ask["through"].as_str().unwrap_or_default().to_owned();
+        let line = r#"{"line": "Looking into it.", "sort": "small"}"#;
+        self.step("client:", "leaf follow asks the line fork".to_owned(), line)?;
+        let action = self.module(&["fork", "line", &thread, "--through", &through], line)?;
+        let turn = action["turn"].as_str().context("no fork was to be started")?.to_owned();
+        self.step("client:", format!("starts {}", action["name"].as_str().unwrap_or_default()), "")?;
+        let told = self.module(&["fork", "started", &turn, agent], "")?;
+        ensure!(told["action"] == "go", "the fork was not to go: {told}");
+        self.you(&["thread", "list"])?;
+        Ok((thread, turn, reference_in(action["prompt"].as_str().unwrap_or_default())?))
+    }
+
+    /// Runs what the client's module runs.
+    fn module(&self, args: &[&str], stdin: &str) -> Result<Value> {
+        let came = self.person(args, stdin)?;
+        ensure!(came.code == Some(0), "`leaf {}` failed: {}", args.join(" "), came.stderr);
+        serde_json::from_str(&came.stdout).context("the module was told nothing")
+    }
+
+    fn ended(&mut self, turn: &str, text: &str, outcome: &str) -> Result<()> {
+        let told = self.module(&["fork", "ended", "--turn", turn], text)?;
+        ensure!(told["outcome"] == outcome, "the fork's end was judged {told}");
+        self.step("client:", format!("the fork's run ended: {outcome}"), text)
+    }
+
+    /// Gives a fork's command to the hook, and returns it as it is rewritten, with the fork's mark.
+    fn marked(&mut self, agent: &str, command: &str) -> Result<String> {
+        let payload = self.payload(FORKS_SHELL, |payload| {
+            payload["agent_id"] = agent.into();
+            payload["tool_input"]["command"] = command.into();
+        })?;
+        let came = self.below(&["hook"], &payload)?;
+        let answer: Value = serde_json::from_str(&came.stdout).context("the fork's command was not marked")?;
+        let command = answer["hookSpecificOutput"]["updatedInput"]["command"].as_str();
+        command.map(ToOwned::to_owned).context("the fork's command was not marked")
+    }
+
+    fn forks_boundary(&mut self, agent: &str) -> Result<()> {
+        let payload = self.payload(FORKS_BOUNDARY, |payload| payload["agent_id"] = agent.into())?;
+        self.below(&["hook"], &payload).map(drop)
     }
 
     fn title(&mut self, text: &str) -> Result<()> {
@@ -214,14 +305,14 @@ impl Stage {
     }
 
     /// Runs a command as the person: not below the client.
-    fn person(&self, args: &[&str], stdin: Option<&str>) -> Result<Came> {
+    fn person(&self, args: &[&str], stdin: &str) -> Result<Came> {
         let mut command = Command::new(&self.binary);
         scene(&mut command, &self.root, &self.project);
-        feed(command.args(args), stdin.unwrap_or_default())
+        feed(command.args(args), stdin)
     }
 
     fn you(&mut self, args: &[&str]) -> Result<String> {
-        let came = self.person(args, None)?;
+        let came = self.person(args, "")?;
         ensure!(came.code == Some(0), "`leaf {}` failed: {}", args.join(" "), came.stderr);
         self.step("you:", command_line(args), &came.stdout)?;
         Ok(came.stdout)
@@ -318,6 +409,48 @@ impl Stage {
     }
 }
 
+/// The client's module keeps `leaf follow` running and reads what it prints.
+struct Follower {
+    process: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Follower {
+    fn start(stage: &Stage) -> Result<Follower> {
+        let mut command = Command::new(&stage.binary);
+        scene(&mut command, &stage.root, &stage.project).arg("follow").stdout(Stdio::piped());
+        let mut process = command.spawn().context("can't start leaf follow")?;
+        let lines = BufReader::new(process.stdout.take().context("leaf follow has no stdout")?);
+        let mut follower = Follower { process, lines };
+        let first = follower.line()?;
+        ensure!(first["token"].is_string(), "leaf follow began with {first}");
+        Ok(follower)
+    }
+
+    fn line(&mut self) -> Result<Value> {
+        let mut line = String::new();
+        self.lines.read_line(&mut line)?;
+        serde_json::from_str(&line).context("leaf follow ended")
+    }
+
+    /// Reads on to the question about a thread.
+    fn ask(&mut self, thread: &str) -> Result<Value> {
+        loop {
+            let line = self.line()?;
+            if line["ask"]["thread"] == thread {
+                return Ok(line["ask"].clone());
+            }
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 /// Gives a process the demo's own places, and nothing of the environment that it was started in.
 fn scene<'c>(command: &'c mut Command, root: &Path, project: &Path) -> &'c mut Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -326,12 +459,26 @@ fn scene<'c>(command: &'c mut Command, root: &Path, project: &Path) -> &'c mut C
         .env("PATH", path)
         .env("LEAF_HOME", root.join("state"))
         .env("CLAUDE_CODE_SESSION_ATTENDED", "1")
+        .env("LEAF_FORK_WORK", "on")
         .current_dir(project)
 }
 
 fn command_line(args: &[&str]) -> String {
     let quoted = |arg: &&str| if arg.contains([' ', '\'']) { format!("\"{arg}\"") } else { (*arg).to_owned() };
     format!("leaf {}", args.iter().map(quoted).collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the words of a command line of the demo's own, behind `leaf`.
+fn words(command: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    for (n, part) in command.split('"').enumerate() {
+        if n % 2 == 1 {
+            words.push(part);
+        } else {
+            words.extend(part.split_whitespace());
+        }
+    }
+    words.split_off(1)
 }
 
 /// Returns the id behind `before` in what a command printed.
@@ -343,6 +490,6 @@ fn id_in(printed: &str, before: &str) -> Result<String> {
 /// Returns the reference in a delivery, as an agent reads it.
 fn reference_in(context: &str) -> Result<String> {
     let before = "leaf thread reply ";
-    let at = context.find(before).with_context(|| format!("no answer's command in: {context}"))? + before.len();
+    let at = context.rfind(before).with_context(|| format!("no answer's command in: {context}"))? + before.len();
     Ok(context[at..].split_whitespace().next().unwrap_or_default().to_owned())
 }
