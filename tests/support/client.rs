@@ -21,7 +21,8 @@ use crate::model::{Model, Reply, Request};
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 const VERSION: &str = include_str!("../../.ci/claude-code-version");
-const LEAF: &str = env!("CARGO_BIN_EXE_leaf");
+/// The built binary.
+pub const LEAF: &str = env!("CARGO_BIN_EXE_leaf");
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
 
 /// A home, a project, the plugin, and the model that the client talks to.
@@ -30,6 +31,7 @@ pub struct Client {
     /// The model behind it.
     pub model: Model,
     program: PathBuf,
+    besides: Vec<(&'static str, String)>,
     settled: bool,
 }
 
@@ -62,7 +64,7 @@ impl Client {
         let program = program();
         assert!(program.exists(), "the real client is not at {}: run `bash .ci/run client` first", program.display());
         let dir = tempfile::Builder::new().prefix("leaf-real-").tempdir().expect("a directory");
-        let client = Self { dir, model: Model::start(script), program, settled: false };
+        let client = Self { dir, model: Model::start(script), program, besides: Vec::new(), settled: false };
         for name in ["home", "project/sub", "plugin/bin", "tmp"] {
             fs::create_dir_all(client.path(name)).expect("a directory");
         }
@@ -79,6 +81,12 @@ impl Client {
         }
         symlink(LEAF, plugin.join("bin/leaf")).expect("a link to the binary");
         client
+    }
+
+    /// The same, with one more variable in the environment of whatever is started from now on.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.besides.push((name, value.into()));
+        self
     }
 
     /// A path in the client's own directory: `home`, `project`, `plugin` and what lies in them.
@@ -114,6 +122,18 @@ impl Client {
         output.expect("leaf starts").into()
     }
 
+    /// The JSON of a person's command that reads `input`. Panics with what it said where it fails.
+    pub fn json_of(&self, args: &[&str], input: &str) -> Value {
+        let mut command = self.command(LEAF, "project");
+        command.args(args).arg("--json").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("leaf starts");
+        // It may refuse before it reads; how it ended says so.
+        drop(child.stdin.take().expect("piped").write_all(input.as_bytes()));
+        let outcome: Outcome = child.wait_with_output().expect("its output").into();
+        assert_eq!(outcome.code, 0, "leaf {args:?}: {}", outcome.stderr);
+        serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("leaf {args:?}: {error}: {outcome:?}"))
+    }
+
     /// The JSON that a person's command prints. Panics with what it said where it fails.
     pub fn json(&self, args: &[&str]) -> Value {
         let outcome = self.person(&[args, &["--json"]].concat());
@@ -132,7 +152,7 @@ impl Client {
         let text = |path: PathBuf| path.to_str().expect("UTF-8").to_owned();
         let beside = |program: &Path| text(program.parent().expect("a directory").to_owned());
         let path = std::env::var("PATH").expect("PATH is set");
-        vec![
+        let mut environment = vec![
             ("PATH", format!("{}:{}:{path}", beside(Path::new(LEAF)), beside(&self.program))),
             ("HOME", text(self.path("home"))),
             ("TMPDIR", text(self.path("tmp"))),
@@ -144,7 +164,9 @@ impl Client {
             ("DISABLE_AUTOUPDATER", "1".to_owned()),
             ("DISABLE_TELEMETRY", "1".to_owned()),
             ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
-        ]
+        ];
+        environment.extend(self.besides.iter().cloned());
+        environment
     }
 
     /// A terminal session with the plugin loaded, ready for its first prompt.

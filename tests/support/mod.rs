@@ -2,3 +2,4 @@
 #![allow(dead_code, reason = "every test binary uses another part of the support code")]
 
 pub mod desk;
+pub mod forks;

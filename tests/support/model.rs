@@ -62,6 +62,16 @@ impl Request {
             .join("\n")
     }
 
+    /// What was said before the model first spoke: a session's first prompt, a fresh agent's directive.
+    pub fn opening(&self) -> String {
+        let before = self.messages.iter().take_while(|message| message["role"] != "assistant");
+        before
+            .flat_map(blocks)
+            .filter_map(|block| block["text"].as_str().map(str::to_owned))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
     /// The reply references in [`Self::text`], in order of appearance, each once.
     pub fn references(&self) -> Vec<String> {
         references(&self.text())
@@ -139,6 +149,12 @@ impl Reply {
     pub fn bash(command: impl Into<String>) -> Self {
         let command = command.into();
         Body::Call { tool: "Bash", input: json!({"command": command, "description": "scripted"}) }.into()
+    }
+
+    /// An agent: its type, and what it is told. In the foreground its call ends with it.
+    pub fn agent(kind: &str, description: &str, prompt: &str, background: bool) -> Self {
+        let input = json!({"subagent_type": kind, "description": description, "prompt": prompt, "run_in_background": background});
+        Body::Call { tool: "Agent", input }.into()
     }
 
     /// An API error of that HTTP status.
