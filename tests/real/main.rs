@@ -8,6 +8,7 @@ mod client;
 #[path = "../support/model.rs"]
 mod model;
 
+mod forks;
 mod print;
 mod terminal;
 
