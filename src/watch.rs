@@ -22,6 +22,7 @@ use crate::session::record::SessionRecord;
 use crate::session::state::LAPSE;
 use crate::session::{LANES, Session};
 use crate::text::count;
+use crate::transaction::{self, Transaction};
 
 /// How long a lock may be waited for (R108).
 const WAIT: Duration = Duration::from_secs(2);
@@ -161,15 +162,38 @@ impl Watch {
         process.is_some_and(|process| process.life() == Life::Dead)
     }
 
-    /// Whether something changes that no file tells: an open turn lapses, a follower that was there is gone.
+    /// Whether something changes that no file tells: an open turn lapses, a fork's is over by time, a follower that was there is
+    /// gone.
     fn due(&mut self) -> bool {
         let followed = lane::holder(&self.session, Lane::Follower).is_some();
         if std::mem::replace(&mut self.followed, followed) != followed {
             return true;
         }
         let now = self.desk.now();
-        let main = self.session.state().ok().and_then(|state| state.main);
-        main.is_some_and(|main| main.ended.is_none() && now.0 - main.renewed.0 >= LAPSE)
+        let Ok(state) = self.session.state() else { return false };
+        let forks = state.forks.iter().any(|turn| turn.due(state.generation, true, followed, now).is_some());
+        forks || state.main.is_some_and(|main| main.ended.is_none() && now.0 - main.renewed.0 >= LAPSE)
+    }
+
+    /// Does what time alone changed on the session's pages (R88).
+    fn settle(&self, record: &SessionRecord) -> Result<()> {
+        let seat = self.seat(record)?;
+        for page in self.desk.held(&self.home, record)? {
+            let view = page.view()?;
+            if transaction::is_due(&Reading::new(&page.id, &page.record, &view, &seat, self.desk.now())) {
+                Transaction::open(&self.desk, page, self.desk.deadline())?.settle()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn seat(&self, record: &SessionRecord) -> Result<Seat> {
+        Ok(Seat {
+            state: self.session.state()?,
+            alive: true,
+            lane: lane::follower(&self.session),
+            replies: record.switches.fork_replies,
+        })
     }
 
     fn look(&mut self) -> Result<Look> {
@@ -197,16 +221,15 @@ impl Watch {
             // Where there is a module, it wakes (R105).
             return Ok(Look::Wait);
         }
-        let state = self.session.state()?;
-        if state.open_turn(self.desk.now()).is_some() {
+        self.settle(record)?;
+        let seat = self.seat(record)?;
+        if seat.state.open_turn(self.desk.now()).is_some() {
             return Ok(Look::Wait);
         }
         let mut views = Vec::new();
         for page in self.desk.held(&self.home, record)? {
             views.push((page.view()?, page));
         }
-        let seat =
-            Seat { state, alive: true, lane: lane::follower(&self.session), replies: record.switches.fork_replies };
         let now = self.desk.now();
         let inboxes: Vec<_> = views
             .iter()

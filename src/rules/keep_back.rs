@@ -1,7 +1,6 @@
 //! Keeping back: which threads wait for the line fork (section 3).
 
 use super::holding::Reading;
-use crate::clock::Ts;
 use crate::page::event::By;
 use crate::page::view::Thread;
 
@@ -30,13 +29,5 @@ impl Reading<'_> {
             && newest.owes
             && (queued || self.now < newest.ts.plus(LINE))
             && self.now < oldest.ts.plus(MOST)
-    }
-
-    /// Returns when time alone ends the keeping back of a thread that is kept back (R88).
-    pub fn kept_until(&self, thread: &Thread) -> Option<Ts> {
-        let oldest = thread.input().next()?.ts.plus(MOST);
-        let queued = self.state.queue.iter().any(|(page, id)| page == self.page && *id == thread.id);
-        let newest = thread.input().next_back()?.ts.plus(LINE);
-        Some(if queued { oldest } else { oldest.min(newest) })
     }
 }

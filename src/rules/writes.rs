@@ -89,9 +89,8 @@ pub fn over(reading: &Reading<'_>, thread: &Thread, answers: bool) -> Option<Str
         return reading.stands(take.actor.turn).runs().then(|| format!("fork {name} runs on this thread"));
     }
     match reading.holder(thread)? {
-        Holder::LineFork => Some("the thread was kept back for the line fork; it is yours now".to_owned())
-            .filter(|_| answers)
-            .or_else(|| Some("the thread is kept back for the line fork".to_owned())),
+        Holder::LineFork if answers => Some("the thread was kept back for the line fork; it is yours now".to_owned()),
+        Holder::LineFork => Some("the thread is kept back for the line fork".to_owned()),
         Holder::Fork(actor, state) if state.runs() => {
             let name = actor.name.as_deref().unwrap_or("a fork");
             let stop = format!("to stop it: SendMessage or TaskStop to {name}, a person `leaf fork stop {name}`");

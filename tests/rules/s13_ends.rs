@@ -617,6 +617,25 @@ fn r088_what_time_alone_changes_a_reading_shows_as_done_and_writes_nothing() {
 }
 
 #[test]
+fn r088_the_watch_acts_where_nobody_follows_and_wakes_for_what_comes_back() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (thread, fork) = follower.fork("look it up");
+    main.stop().silent_or_context();
+    follower.kill();
+    let watch = main.watch();
+    watch.parked(300);
+    fork.stops("I could not find it").silent();
+    desk.advance(59);
+    watch.parked(1500);
+    assert_eq!(outcome(&desk, &fork.turn), ("running".into(), Value::Null));
+    desk.advance(1);
+    assert!(!watch.woke().trim().is_empty());
+    assert_eq!(why_of(&desk, &thread, "ended")[0]["outcome"], "hand_back", "it is written, not only shown");
+}
+
+#[test]
 fn r088_the_follower_acts_at_the_instant() {
     let desk = Desk::new();
     let main = forking(&desk, "s");
