@@ -84,6 +84,23 @@ fn r118_a_headless_run_opens_no_session_of_its_own() {
 }
 
 #[test]
+fn r118_a_headless_runs_commands_act_in_its_turn() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (thread, fork) = follower.fork("look it up");
+    let headless = desk.session("headless").unattended();
+    headless.set_env("LEAF_TURN", &fork.turn);
+    headless.set_env("LEAF_SESSION", main.id());
+    headless.run(&["thread", "reply", &fork.reference(), "found"]).ok();
+    let reply = desk.events("reply").pop().expect("a reply");
+    assert_eq!((&reply["turn"], &reply["by"], &reply["session"]), (&json!(fork.turn), &json!("fork"), &json!(main.id())));
+    assert_eq!(desk.thread_state(&thread)["status"], "answered");
+    follower.ended(&fork.turn, "done");
+    headless.run(&["thread", "reply", &thread, "more", "--unasked"]).refused();
+}
+
+#[test]
 fn r118_a_turn_that_is_not_there_is_nobodys_and_never_main() {
     let desk = Desk::new();
     let main = forking(&desk, "s");
