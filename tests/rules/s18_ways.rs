@@ -94,7 +94,10 @@ fn r118_a_headless_runs_commands_act_in_its_turn() {
     headless.set_env("LEAF_SESSION", main.id());
     headless.run(&["thread", "reply", &fork.reference(), "found"]).ok();
     let reply = desk.events("reply").pop().expect("a reply");
-    assert_eq!((&reply["turn"], &reply["by"], &reply["session"]), (&json!(fork.turn), &json!("fork"), &json!(main.id())));
+    assert_eq!(
+        (&reply["turn"], &reply["by"], &reply["session"]),
+        (&json!(fork.turn), &json!("fork"), &json!(main.id()))
+    );
     assert_eq!(desk.thread_state(&thread)["status"], "answered");
     follower.ended(&fork.turn, "done");
     headless.run(&["thread", "reply", &thread, "more", "--unasked"]).refused();
