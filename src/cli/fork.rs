@@ -197,6 +197,7 @@ fn sorted(run: &Run, tx: &mut Transaction, thread: ThreadId, newest: MessageId, 
             let title = take::todo_title(answer, &text);
             let todo =
                 draft(Author::Leaf, Body::Todo { thread, title: title.clone(), source: Some(newest), actor: None });
+            let kept = tx.page.view.threads.get(&thread).map(take::picks).unwrap_or_default();
             let events = tx.page.append(tx.now, vec![posted, todo], false)?;
             let id = events[1].id;
             let told = ClerkLine {
@@ -208,7 +209,12 @@ fn sorted(run: &Run, tx: &mut Transaction, thread: ThreadId, newest: MessageId, 
                 quote: Some(title),
                 wake: true,
             };
-            let told = Entry { page: Some(tx.page.page.id.clone()), ..Entry::clerk(tx.now, Some(thread), told) };
+            // What else was kept back there stops being so by a to-do, which hands nothing over (R16).
+            let told = Entry {
+                page: Some(tx.page.page.id.clone()),
+                messages: kept,
+                ..Entry::clerk(tx.now, Some(thread), told)
+            };
             tx.journal(&[line, sort, told])?;
             Ok(Action::Todo { todo: id.into() })
         }

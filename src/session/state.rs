@@ -344,6 +344,10 @@ impl State {
                 let Some(line) = &entry.line else { return };
                 self.next_line = self.next_line.max(line.id);
                 self.clerk.push(line.clone());
+                for (page, message) in entry.page.iter().flat_map(|page| entry.messages.iter().map(move |m| (page, m)))
+                {
+                    self.kept.remove(&(page.clone(), *message));
+                }
             }
             Kind::Printed => self.clerk.retain(|line| !entry.lines.contains(&line.id)),
             Kind::Taken | Kind::Queued | Kind::Handed => self.apply_take(entry),
