@@ -15,6 +15,7 @@ pub mod follow;
 pub mod forks;
 pub mod hook;
 pub mod ids;
+pub mod line;
 pub mod lock;
 pub mod page;
 pub mod place;

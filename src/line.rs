@@ -1,0 +1,138 @@
+//! What a line fork said is posted and its thread routed (section 4): for the hooks module by `leaf fork line`, without one by the
+//! watch. One transaction each.
+
+use anyhow::Result;
+
+use crate::desk::{Desk, Prefix};
+use crate::forks::{entry_of, take_thread};
+use crate::ids::{MessageId, ThreadId};
+use crate::page::event::{Author, Body, draft};
+use crate::rules::take::{self, LineAnswer};
+use crate::session::journal::{Action, ClerkLine, Entry, Kind, Sort};
+use crate::session::state::ForkTurn;
+use crate::text;
+use crate::transaction::Transaction;
+
+/// Takes what the line fork said of a thread, asked about the message `through`: returns what is to be done now (R24 to R26, R29).
+///
+/// # Errors
+/// Where a write fails.
+pub fn answer(desk: &Desk, tx: &mut Transaction, id: ThreadId, through: Option<&Prefix>, text: &str) -> Result<Action> {
+    // Called again while the turn's run has not begun, the same action (R29, before R24).
+    if let Some(action) = standing_action(tx, id) {
+        return Ok(action);
+    }
+    tx.settle()?;
+    let reading = tx.reading();
+    let Some(thread) = reading.view.threads.get(&id).filter(|thread| reading.kept_back(thread)) else {
+        return Ok(Action::None);
+    };
+    let newest = thread.input().next_back().map(|message| message.id);
+    let asked = through.is_none_or(|through| newest.is_some_and(|newest| through.begins(newest.into())));
+    if !asked {
+        return Ok(Action::Ask);
+    }
+    let Some(newest) = newest else { return Ok(Action::None) };
+    match take::read_line(text) {
+        None => failed_line(tx, id, newest, text),
+        Some(answer) => sorted(desk, tx, id, newest, &answer),
+    }
+}
+
+/// Returns the action of the thread's turn whose run has not begun.
+fn standing_action(tx: &Transaction, thread: ThreadId) -> Option<Action> {
+    let reading = tx.reading();
+    let here = |turn: &&ForkTurn| {
+        turn.thread.as_ref().is_some_and(|(page, id)| page == reading.page && *id == thread)
+            && reading.stands(turn.id).runs()
+    };
+    reading.state.forks.iter().find(here).and_then(|turn| turn.action.clone())
+}
+
+/// Hands what waits in a thread to main (R16).
+fn hand_over(tx: &mut Transaction, thread: ThreadId, newest: MessageId, why: &str, rule: &str) -> Result<Entry> {
+    let messages = tx.page.view.threads.get(&thread).map(take::picks).unwrap_or_default();
+    Ok(Entry {
+        messages,
+        why: Some(why.to_owned()),
+        rule: Some(rule.to_owned()),
+        ..entry_of(tx, Kind::Handed, thread, newest)
+    })
+}
+
+/// A failed line hands over at once; its text stays in the journal (R26).
+fn failed_line(tx: &mut Transaction, thread: ThreadId, newest: MessageId, text: &str) -> Result<Action> {
+    let failed = Entry {
+        text: Some(text::clip(text, 4000)),
+        why: Some("it is not the one JSON object that was asked for".to_owned()),
+        rule: Some("R21".to_owned()),
+        ..entry_of(tx, Kind::Line, thread, newest)
+    };
+    let handed = hand_over(tx, thread, newest, "the line fork's line failed", "R26")?;
+    tx.journal(&[failed, handed])?;
+    Ok(Action::Main)
+}
+
+/// Posts the line, then routes the message by its sort (R25).
+fn sorted(
+    desk: &Desk,
+    tx: &mut Transaction,
+    thread: ThreadId,
+    newest: MessageId,
+    answer: &LineAnswer,
+) -> Result<Action> {
+    let posted = draft(Author::Leaf, Body::Line { thread, text: answer.line.clone(), actor: None });
+    let line = Entry {
+        text: Some(answer.line.clone()),
+        rule: Some("R25".to_owned()),
+        ..entry_of(tx, Kind::Line, thread, newest)
+    };
+    let sort =
+        Entry { sort: Some(answer.sort), rule: Some("R21".to_owned()), ..entry_of(tx, Kind::Sort, thread, newest) };
+    match answer.sort {
+        Sort::Significant => {
+            // The line and the to-do in one write (R95).
+            let text = tx.page.view.message(newest).map(|(_, message)| message.text.clone()).unwrap_or_default();
+            let title = take::todo_title(answer, &text);
+            let todo =
+                draft(Author::Leaf, Body::Todo { thread, title: title.clone(), source: Some(newest), actor: None });
+            let kept = tx.page.view.threads.get(&thread).map(take::picks).unwrap_or_default();
+            let events = tx.page.append(tx.now, vec![posted, todo], false)?;
+            let id = events[1].id;
+            let told = ClerkLine {
+                id: 0,
+                turn: None,
+                text: format!(
+                    "message {newest} of the user in thread {thread} became to-do {id}; do it in your own order:"
+                ),
+                quote: Some(title),
+                wake: true,
+            };
+            // What else was kept back there stops being so by a to-do, which hands nothing over (R16).
+            let told = Entry {
+                page: Some(tx.page.page.id.clone()),
+                messages: kept,
+                ..Entry::clerk(tx.now, Some(thread), told)
+            };
+            tx.journal(&[line, sort, told])?;
+            Ok(Action::Todo { todo: id.into() })
+        }
+        Sort::Now => {
+            tx.page.append(tx.now, vec![posted], false)?;
+            let handed = hand_over(tx, thread, newest, "it is for main now", "R25")?;
+            tx.journal(&[line, sort, handed])?;
+            Ok(Action::Main)
+        }
+        Sort::Small => {
+            tx.page.append(tx.now, vec![posted], false)?;
+            let works = tx.session.as_ref().is_some_and(|session| session.session.record.switches.fork_work);
+            if !works {
+                let handed = hand_over(tx, thread, newest, "working forks are off", "R3")?;
+                tx.journal(&[line, sort, handed])?;
+                return Ok(Action::Main);
+            }
+            tx.journal(&[line, sort])?;
+            take_thread(desk, tx, thread)
+        }
+    }
+}
