@@ -13,8 +13,8 @@ use crate::context::fenced_message;
 use crate::desk::Speaker;
 use crate::forks::{go_on, take_thread};
 use crate::ids::{MessageId, PageId, ThreadId, TurnId, sha256_hex};
-use crate::page::Page;
 use crate::page::view::View;
+use crate::page::{Page, state};
 use crate::refused::Refused;
 use crate::rules::deliver::{Bundle, inbox, wakes};
 use crate::rules::holding::{Holder, Reading, Seat};
@@ -37,7 +37,7 @@ const POLL: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// Where there is no session to follow, or its records can't be read.
-pub fn run(run: &Run) -> Result<()> {
+pub fn run(run: &Run, status: bool) -> Result<()> {
     let speaker = run.desk.speaker()?;
     let session = match (run.session(&speaker)?, &speaker) {
         (Some(session), _) => session,
@@ -59,6 +59,7 @@ pub fn run(run: &Run) -> Result<()> {
         started: BTreeMap::new(),
         going_on: BTreeMap::new(),
         woken: 0,
+        status: status.then(String::new),
         out: true,
     };
     follower.say(&json!({ "token": token }));
@@ -101,6 +102,8 @@ struct Follower<'a> {
     going_on: BTreeMap<TurnId, Action>,
     /// How much news an idle session was woken for.
     woken: u64,
+    /// The session's threads as last printed, where that is wanted.
+    status: Option<String>,
     /// Whether somebody reads what is printed.
     out: bool,
 }
@@ -176,6 +179,7 @@ impl Follower<'_> {
             // What changed is looked at anew.
             return Ok(());
         }
+        self.show(&views, &seat, now);
         self.stop_asked(&seat)?;
         self.repeat_actions(&seat);
         let mut asks = Vec::new();
@@ -250,6 +254,22 @@ impl Follower<'_> {
         Ok(())
     }
 
+    /// Prints the session's threads in one line, whenever it changes.
+    fn show(&mut self, views: &[(Page, View)], seat: &Seat, now: crate::clock::Ts) {
+        let Some(shown) = &self.status else { return };
+        let open = seat.state.main.as_ref().filter(|main| main.ended.is_none()).map(|main| main.id);
+        let mut statuses = Vec::new();
+        for (page, view) in views {
+            let reading = Reading::new(&page.id, &page.record, view, seat, now);
+            statuses.extend(view.in_order().map(|thread| state::status(&reading, thread, open)));
+        }
+        let text = state::brief(&statuses);
+        if *shown != text {
+            self.say(&json!({ "status": { "text": text } }));
+            self.status = Some(text);
+        }
+    }
+
     fn start(&mut self, action: &Action) {
         if let Action::Spawn { turn, .. } | Action::Resume { turn, .. } = action {
             self.started.insert(*turn, Instant::now());
@@ -298,7 +318,8 @@ impl Follower<'_> {
     /// Wakes an idle session for new input, once for each (R105).
     fn wake(&mut self, views: &[(Page, View)], seat: &Seat, now: crate::clock::Ts) -> Result<()> {
         let id = self.session.record.id.clone();
-        if seat.state.open_turn(now).is_some() {
+        // A run that nobody attends is over at its Stop: it is never idle.
+        if seat.state.open_turn(now).is_some() || !self.session.record.attended {
             self.woken = 0;
             return Ok(());
         }

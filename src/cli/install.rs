@@ -28,10 +28,11 @@ pub const MARKETPLACE: &str = "leaf";
 pub const BINARY: &str = "bin/leaf";
 
 /// The plugin's files but for the binary: path within the folder, and text.
-pub const EMBEDDED: [(&str, &str); 6] = [
+pub const EMBEDDED: [(&str, &str); 7] = [
     (".claude-plugin/plugin.json", include_str!("../../.claude-plugin/plugin.json")),
     (".claude-plugin/marketplace.json", include_str!("../../.claude-plugin/marketplace.json")),
     ("hooks.json", include_str!("../../hooks.json")),
+    ("src/client/claude_code/module.ts", include_str!("../client/claude_code/module.ts")),
     ("skills/threads/SKILL.md", include_str!("../../skills/threads/SKILL.md")),
     ("LICENSE", include_str!("../../LICENSE")),
     ("README.md", README),

@@ -79,7 +79,11 @@ enum Command {
     Turn(turn::Command),
     /// Follow the session's pages (the hooks module's)
     #[command(hide = true)]
-    Follow,
+    Follow {
+        /// Print the session's threads in one line too, whenever it changes
+        #[arg(long)]
+        status: bool,
+    },
     /// Pages: what stands on them, who holds them
     #[command(subcommand)]
     Page(page::Command),
@@ -163,7 +167,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Page(command) => page::run(&run, command),
         Command::Fork(command) => fork::run(&run, command),
         Command::Turn(command) => turn::run(&run, &command),
-        Command::Follow => crate::follow::run(&run),
+        Command::Follow { status } => crate::follow::run(&run, status),
         Command::Why(args) => why::run(&run, &args),
         Command::Status => status::run(&run),
         Command::Trust(args) => trust::run(&run, &args),

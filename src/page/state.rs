@@ -91,6 +91,14 @@ impl Status {
     }
 }
 
+/// Returns how many threads stand how, in one line for a person; nothing where none is left open.
+pub fn brief(statuses: &[Status]) -> String {
+    let shown = [Status::Waiting, Status::Working, Status::OnIt, Status::Todo, Status::Answered];
+    let counts = shown.iter().map(|shown| (statuses.iter().filter(|status| *status == shown).count(), shown.words()));
+    let parts: Vec<String> = counts.filter(|(n, _)| *n > 0).map(|(n, words)| format!("{n} {words}")).collect();
+    parts.join(" · ")
+}
+
 /// A thread.
 #[derive(Debug, Serialize)]
 pub struct ThreadState {

@@ -1,0 +1,181 @@
+// leaf's hooks module for Claude Code: it keeps `leaf follow` running and does what that prints. It holds no rule: who has a
+// message, what becomes of it and when a run is over is decided by the binary.
+import type { EngineInterface, Register } from 'claude-code'
+
+/** What the binary says is to be done next (`ACTION` of `leaf fork line`). */
+type Action = Start | { action: 'queued' | 'main' | 'ask' | 'none' | 'todo' }
+type Start =
+  | { action: 'spawn'; turn: string; name: string; description: string; prompt: string }
+  | { action: 'resume'; turn: string; agent_id: string; prompt: string }
+
+/** A line of `leaf follow`. */
+type Line = {
+  token?: string
+  ask?: { thread: string; through: string; question: string }
+  start?: Action
+  stop?: { agent_id: string }
+  wake?: { text: string }
+  status?: { text: string }
+}
+
+/** How a command of leaf's came out. */
+type Ran = { code: number; out: string; err: string }
+
+/** How long a follower that left by itself, and one that died, is waited for, milliseconds. */
+const LEFT = 2_000
+const DIED = 100
+
+/** The follower's proof that it is this module that speaks. */
+let token: string | undefined
+/** The questions that the model is at. */
+const asked = new Set<string>()
+/** The agents that were started, by the turn they run in; empty while it is being started. */
+const agents = new Map<string, string>()
+
+async function leaf($: EngineInterface, args: string[], stdin = ''): Promise<Ran> {
+  const env = await $.process.hookEnv()
+  if (token !== undefined) env.LEAF_TOKEN = token
+  const { exitCode, stdout, stderr } = await $.process.run([`${env.CLAUDE_PLUGIN_ROOT}/bin/leaf`, ...args], { env, stdin })
+  return { code: exitCode ?? 1, out: stdout.trim(), err: stderr.trim() }
+}
+
+/** Keeps the follower running: killed, it is back at once; one that left may have left for a newer one. */
+async function follow($: EngineInterface): Promise<void> {
+  for (;;) {
+    let pause = DIED
+    try {
+      const env = await $.process.hookEnv()
+      const follower = $.process.spawn({ argv: [`${env.CLAUDE_PLUGIN_ROOT}/bin/leaf`, 'follow', '--status'], env })
+      let rest = ''
+      for (;;) {
+        const piece = await follower.next()
+        if (piece.done) {
+          if (piece.value.code === 0) pause = LEFT
+          break
+        }
+        if (piece.value.stream !== 'stdout') continue
+        const lines = (rest + piece.value.text).split('\n')
+        rest = lines.pop() ?? ''
+        for (const line of lines) void obey($, JSON.parse(line) as Line).catch(() => {})
+      }
+    } catch {
+      pause = LEFT
+    }
+    token = undefined
+    await $.clock.sleep(pause)
+  }
+}
+
+async function obey($: EngineInterface, line: Line): Promise<void> {
+  if (line.token !== undefined) token = line.token
+  if (line.ask !== undefined) await ask($, line.ask)
+  if (line.start !== undefined) await act($, line.start)
+  if (line.stop !== undefined) await stop($, line.stop.agent_id)
+  if (line.wake !== undefined) await $.prompt.submit({ text: line.wake.text })
+  if (line.status !== undefined) $.ui.status(line.status.text === '' ? undefined : line.status.text)
+}
+
+/** Asks the line fork; what is printed again meanwhile is being asked already. */
+async function ask($: EngineInterface, { thread, through, question }: NonNullable<Line['ask']>): Promise<void> {
+  if (asked.has(through)) return
+  asked.add(through)
+  try {
+    const said = await words($, question)
+    const { code, out } = await leaf($, ['fork', 'line', thread, '--through', through, ...said.cost], said.text)
+    if (code === 0) await act($, JSON.parse(out) as Action)
+  } finally {
+    asked.delete(through)
+  }
+}
+
+/** What the line fork says: where there is none yet, the text says why, and is a failed line. */
+async function words($: EngineInterface, prompt: string): Promise<{ text: string; cost: string[] }> {
+  try {
+    const reply = await $.model.fork({ prompt })
+    if (reply.isAnswered) return { text: reply.text, cost: [] }
+    return { text: `the line fork gave no answer: ${reply.reason}`, cost: [] }
+  } catch (error) {
+    return { text: `the line fork failed: ${String(error)}`, cost: [] }
+  }
+}
+
+async function act($: EngineInterface, action: Action): Promise<void> {
+  if (action.action !== 'spawn' && action.action !== 'resume') return
+  const { turn } = action
+  let agent = agents.get(turn)
+  if (agent === '') return
+  if (agent === undefined) {
+    agents.set(turn, '')
+    try {
+      agent = await start($, action)
+      agents.set(turn, agent)
+    } catch (error) {
+      agents.delete(turn)
+      await leaf($, ['fork', 'ended', '--turn', turn, '--failed'], String(error))
+      return
+    }
+  } else if (action.action === 'resume') {
+    await send($, agent, action.prompt)
+  }
+  const { code, out } = await leaf($, ['fork', 'started', turn, agent])
+  if (code === 0 && (JSON.parse(out) as { action: string }).action === 'stop') await stop($, agent)
+}
+
+/** Starts or resumes the fork: its agent. Fails where the client refuses. */
+async function start($: EngineInterface, action: Start): Promise<string> {
+  if (action.action === 'resume') {
+    await send($, action.agent_id, action.prompt)
+    return action.agent_id
+  }
+  const { name, description, prompt } = action
+  const spawned = await $.agent.spawn({ subagentType: 'fork', name, description, prompt })
+  if (spawned.agentId === undefined) throw new Error(spawned.deny ?? 'the client started no agent')
+  return spawned.agentId
+}
+
+async function send($: EngineInterface, agentId: string, text: string): Promise<void> {
+  const sent = await $.session.send({ to: { agentId }, text })
+  if (!sent.isDelivered) throw new Error(sent.reason)
+}
+
+async function stop($: EngineInterface, agent: string): Promise<void> {
+  await $.tool.call({ tool: 'TaskStop', task_id: agent })
+}
+
+export const register: Register = on => {
+  on('session.start', async ($, e, next) => {
+    await $.command
+      .register({
+        name: 'leaf',
+        description: 'Write in a thread beside the session',
+        argumentHint: 'TEXT, or @THREAD TEXT',
+        immediate: true,
+      })
+      .catch(() => {})
+    void follow($)
+    return next(e)
+  })
+
+  on('command.run', { command: 'leaf' }, async ($, e) => {
+    if (token === undefined) return { text: 'leaf: its follower is not running yet; try again, or write from a terminal: leaf thread new TEXT' }
+    const [, thread, text] = /^@(\S+)\s+(.*)$/s.exec(e.args.trim()) ?? [undefined, undefined, e.args.trim()]
+    const args = text === '' ? ['status'] : thread === undefined ? ['thread', 'new', '-'] : ['thread', 'say', thread, '-']
+    const { out, err } = await leaf($, args, text)
+    return { text: [out, err].filter(part => part !== '').join('\n'), isTextDisplayOnly: true }
+  })
+
+  on('agent.report', async ($, e, next) => {
+    if (e.subagentType !== 'fork') return next(e)
+    const failed = e.status === 'completed' ? [] : ['--failed']
+    const { code, out } = await leaf($, ['fork', 'ended', '--agent', e.agentId, ...failed], e.text)
+    // A run that main or the user started reports to them; what leaf started, leaf tells of.
+    const ours = code === 0 && (JSON.parse(out) as { thread: string | null }).thread !== null
+    return ours ? { consumed: 'leaf tells of its own forks' } : next(e)
+  }).catch(($, e, next) => next(e))
+
+  on('turn.complete', async ($, e, next) => {
+    // Only an interruption and an error end main's turn without a Stop.
+    if (e.agentId === undefined && e.reason !== 'answer') await leaf($, ['turn', 'ended', ...(e.isAborted ? ['--interrupted'] : [])])
+    return next(e)
+  })
+}
