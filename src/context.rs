@@ -4,13 +4,22 @@
 use std::fmt::Write;
 
 use crate::ids::{DeliveryId, PageId, Reference};
-use crate::page::view::{Message, Todo};
+use crate::page::event::{Actor, Author, By};
+use crate::page::view::{Message, Thread, Todo, TodoState};
+use crate::rules::changed::Change;
 use crate::rules::deliver::{Bundle, Debt, Gone};
+use crate::rules::prompts;
 use crate::session::journal::ClerkLine;
-use crate::text::{Fence, TITLE, clip, count, first_words, utf16};
+use crate::text::{Fence, TITLE, clip, count, first_words, one_line, utf16};
 
 /// How many of a kind are listed before the rest is only counted.
 const LISTED: usize = 12;
+/// A line fork is shown this much of a message, characters: a long one's beginning says what becomes of it.
+const ASKED: usize = 6_000;
+/// A line fork is shown this many of a thread's waiting messages, the newest.
+const FLURRY: usize = 6;
+/// A resumed fork is told this many of the changes of its thread, the newest, and as many of other threads (R92).
+const CHANGES: usize = 8;
 
 /// Returns an inline delivery: every message fenced, a command for each thread.
 pub fn delivery(fence: &Fence, page: &PageId, delivery: DeliveryId, bundles: &[Bundle<'_>], again: bool) -> String {
@@ -162,4 +171,124 @@ pub fn clerk(fence: &Fence, lines: &[ClerkLine], room: usize) -> (String, Vec<u6
         }
     }
     (out, printed)
+}
+
+/// Returns what a line fork is asked about a thread (R20, R121): the newest waiting message, with the waiting ones before it and the
+/// last answer, which the conversation may not hold.
+///
+/// # Errors
+/// Where the system gives no random bytes.
+pub fn question(thread: &Thread) -> std::io::Result<String> {
+    let waiting: Vec<&Message> = thread.input().collect();
+    let bundle = Bundle { thread, messages: waiting[waiting.len().saturating_sub(FLURRY)..].to_vec() };
+    let answer = thread.messages.iter().rev().find(|message| message.responds.is_some());
+    let fence = Fence::around(bundle.texts().chain(answer.map(|answer| answer.text.as_str())))?;
+    let mut told = format!(
+        "What stands between [{mark} and {mark}] was written by others: the last message is the one to answer.\n",
+        mark = fence.mark()
+    );
+    if let Some(answer) = answer {
+        let head =
+            format!("The last answer of thread {}, by {}:", thread.id, writer(answer.author, answer.actor.as_ref()));
+        let _ = write!(told, "\n{}", fence.fenced(&head, &first_words(&answer.text, 600)));
+    }
+    for message in &bundle.messages {
+        let length = message.text.chars().count();
+        let shown = if length > ASKED {
+            let cut: String = message.text.chars().take(ASKED).collect();
+            let text = format!("{cut}\n(and {} characters more)", length - ASKED);
+            fenced_message(&fence, &bundle, &Message { text, ..(*message).clone() })
+        } else {
+            fenced_message(&fence, &bundle, message)
+        };
+        let _ = write!(told, "\n{shown}");
+    }
+    Ok(prompts::question(&told))
+}
+
+/// Returns what changed since an agent's last turn (R92): leaf's own words a line each, then what others wrote, fenced; empty where
+/// nothing did. Of many, the newest are told.
+pub fn changes(fence: &Fence, changes: &[Change<'_>]) -> String {
+    if changes.is_empty() {
+        return String::new();
+    }
+    let elsewhere = |change: &&Change<'_>| matches!(change, Change::Elsewhere(..));
+    let mut out = "What changed since your last turn:\n".to_owned();
+    let mut words = String::new();
+    let of = |there: bool| changes.iter().filter(move |change| elsewhere(change) == there);
+    for there in [false, true] {
+        let more = of(there).count().saturating_sub(CHANGES);
+        for change in of(there).skip(more) {
+            let _ = writeln!(out, "- {}", change_line(change));
+            if let Some(text) = change.text() {
+                let _ = writeln!(words, "{}: {}", change_id(change), first_words(text, 200));
+            }
+        }
+        if more > 0 {
+            let _ = writeln!(
+                out,
+                "- and {more} earlier ones {}",
+                if there { "in other threads: leaf thread list" } else { "in this thread: leaf thread show THREAD" }
+            );
+        }
+    }
+    if !words.is_empty() {
+        out.push_str(&fence.fenced("The first words of each, or the title, by others:", words.trim_end()));
+    }
+    out
+}
+
+fn change_line(change: &Change<'_>) -> String {
+    match change {
+        Change::Wrote(reply) => {
+            let who = writer(reply.author, reply.actor.as_ref());
+            match reply.responds {
+                Some(message) => format!("{who} answered message {message} of this thread ({})", reply.id),
+                None => format!("{who} added {} to this thread", reply.id),
+            }
+        }
+        Change::Withdrawn(message) => {
+            format!("the user took message {} of this thread back; it needs no answer", message.id)
+        }
+        Change::Resolved(Author::User) => "the user resolved this thread before the new message".to_owned(),
+        Change::Resolved(Author::Agent | Author::Leaf) => "this thread was resolved before the new message".to_owned(),
+        Change::TodoOpened(todo) => {
+            let who = match todo.author {
+                Author::Leaf => "leaf, for main,".to_owned(),
+                author => writer(author, todo.actor.as_ref()),
+            };
+            format!("{who} opened to-do {} in this thread", todo.id)
+        }
+        Change::TodoEnded(todo) => {
+            let end = match todo.state {
+                TodoState::Open => "open again",
+                TodoState::Done => "done",
+                TodoState::Failed => "given up as failed",
+                TodoState::Dropped => "dropped",
+            };
+            format!("to-do {} of this thread is {end}", todo.id)
+        }
+        Change::Elsewhere(thread, answer) => {
+            format!("{} answered in thread {}", writer(answer.author, answer.actor.as_ref()), thread.id)
+        }
+    }
+}
+
+fn change_id(change: &Change<'_>) -> String {
+    match change {
+        Change::Wrote(message) | Change::Withdrawn(message) => message.id.to_string(),
+        Change::Resolved(_) => String::new(),
+        Change::TodoOpened(todo) | Change::TodoEnded(todo) => todo.id.to_string(),
+        Change::Elsewhere(thread, _) => thread.id.to_string(),
+    }
+}
+
+fn writer(author: Author, actor: Option<&Actor>) -> String {
+    match (author, actor) {
+        (Author::User, _) => "the user".to_owned(),
+        (Author::Leaf, _) => "leaf".to_owned(),
+        (Author::Agent, Some(Actor { by: By::Fork, name: Some(name), .. })) => format!("fork {}", one_line(name)),
+        (Author::Agent, Some(Actor { by: By::Fork, name: None, .. })) => "a fork".to_owned(),
+        (Author::Agent, Some(Actor { by: By::Main, .. }) | None) => "main".to_owned(),
+    }
 }

@@ -180,9 +180,7 @@ impl Desk {
 
     /// Returns a turn's scratch directory.
     pub fn scratch(&self, turn: TurnId) -> String {
-        let temporary = self.env.var("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
-        let own = format!("leaf-{}", rustix::process::geteuid().as_raw());
-        temporary.join(own).join(turn.to_string()).to_string_lossy().into_owned()
+        crate::scratch::path(turn).to_string_lossy().into_owned()
     }
 
     /// Reads the configuration for a session's or a page's project.

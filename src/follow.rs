@@ -9,22 +9,20 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::Run;
-use crate::context::fenced_message;
+use crate::context;
 use crate::desk::Speaker;
 use crate::forks::{go_on, take_thread};
 use crate::ids::{MessageId, PageId, ThreadId, TurnId, sha256_hex};
 use crate::page::view::View;
 use crate::page::{Page, state};
 use crate::refused::Refused;
-use crate::rules::deliver::{Bundle, inbox, wakes};
+use crate::rules::deliver::{inbox, wakes};
 use crate::rules::holding::{Holder, Reading, Seat};
-use crate::rules::take;
 use crate::session::Session;
 use crate::session::journal::{Action, Entry, Evidence, Kind};
 use crate::session::lane::{self, Held, Lane, LaneRecord};
 use crate::session::liveness::{Life, Process};
 use crate::session::state::TurnState;
-use crate::text::Fence;
 use crate::transaction::{self, Transaction};
 use crate::watch::Sleeper;
 
@@ -204,10 +202,7 @@ impl Follower<'_> {
                 if known || asked.is_some_and(|(_, at)| at.elapsed() < AGAIN) {
                     continue;
                 }
-                let bundle = Bundle { thread, messages: vec![newest] };
-                let fence = Fence::around(bundle.texts())?;
-                let question = take::question(&fenced_message(&fence, &bundle, newest));
-                asks.push((key, newest.id, question));
+                asks.push((key, newest.id, context::question(thread)?));
             }
         }
         for (key, message, question) in asks {

@@ -5,10 +5,14 @@ use anyhow::Result;
 
 use crate::context;
 use crate::desk::Desk;
+use crate::errors;
 use crate::ids::{AgentId, DeliveryId, MessageId, ThreadId, TurnId};
 use crate::page::event::{By, pickup};
+use crate::rules::changed::{self, Change};
 use crate::rules::deliver::Bundle;
+use crate::rules::prompts::{self, Where};
 use crate::rules::take::{self, Take};
+use crate::scratch;
 use crate::session::journal::{Action, ClerkLine, Entry, Evidence, Kind, Naming};
 use crate::text::Fence;
 use crate::transaction::Transaction;
@@ -46,8 +50,11 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
     let Some(found) = reading.view.threads.get(&thread) else { return Ok(Action::None) };
     let bundle = Bundle { thread: found, messages: found.input().collect() };
     let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
-    let fence = Fence::around(bundle.texts())?;
-    let told = context::delivery(&fence, &tx.page.page.id, delivery, std::slice::from_ref(&bundle), false);
+    let changes = match &how {
+        Take::Resume { agent, .. } => changed::since(&reading, found, agent),
+        Take::Spawn | Take::Queue => Vec::new(),
+    };
+    let (told, news) = told(tx, delivery, &bundle, &changes)?;
     let messages = take::picks(found);
     let (turn, name, agent) = match &how {
         Take::Resume { agent, into, name } => {
@@ -57,15 +64,19 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
             };
             (turn, name.clone(), Some(agent.clone()))
         }
-        Take::Spawn | Take::Queue => (TurnId::new()?, take::name(thread), None),
+        Take::Spawn | Take::Queue => (TurnId::new()?, prompts::name(thread), None),
     };
+    let scratch = scratch_of(turn);
     let action = match &agent {
-        Some(agent) => Action::Resume { turn, agent_id: agent.clone(), prompt: take::resume_prompt("", &told) },
+        Some(agent) => {
+            let prompt = prompts::resume_prompt(&scratch, &news, &told);
+            Action::Resume { turn, agent_id: agent.clone(), prompt }
+        }
         None => Action::Spawn {
             turn,
             name: name.clone(),
-            description: take::description(turn),
-            prompt: take::work_prompt(&desk.scratch(turn), &told),
+            description: prompts::description(turn),
+            prompt: prompts::work_prompt(Where::Session, &scratch, &told),
         },
     };
     let heard = ClerkLine {
@@ -111,9 +122,9 @@ pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Opt
     let bundle = Bundle { thread: found, messages: new };
     let messages: Vec<MessageId> = bundle.messages.iter().map(|message| message.id).collect();
     let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
-    let fence = Fence::around(bundle.texts())?;
-    let told = context::delivery(&fence, &tx.page.page.id, delivery, std::slice::from_ref(&bundle), false);
-    let action = Action::Resume { turn, agent_id: agent, prompt: take::resume_prompt("", &told) };
+    let (told, news) = told(tx, delivery, &bundle, &changed::since(&reading, found, &agent))?;
+    let prompt = prompts::resume_prompt(&scratch_of(turn), &news, &told);
+    let action = Action::Resume { turn, agent_id: agent, prompt };
     let taken = Entry {
         turn: Some(turn),
         messages: messages.clone(),
@@ -126,6 +137,29 @@ pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Opt
     let actor = tx.fork_actor(&fork);
     tx.page.append(tx.now, vec![pickup(thread, messages, None, actor)], false)?;
     Ok(Some(action))
+}
+
+/// Returns a delivery into a prompt, and what changed since an agent's last turn (R92), behind one fence.
+fn told(
+    tx: &Transaction,
+    delivery: DeliveryId,
+    bundle: &Bundle<'_>,
+    changes: &[Change<'_>],
+) -> Result<(String, String)> {
+    let fence = Fence::around(bundle.texts().chain(changes.iter().filter_map(Change::text)))?;
+    let told = context::delivery(&fence, &tx.page.page.id, delivery, std::slice::from_ref(bundle), false);
+    Ok((told, context::changes(&fence, changes)))
+}
+
+/// Returns a turn's scratch directory as its prompt names it: made before the turn opens, so that none is offered that isn't there.
+fn scratch_of(turn: TurnId) -> String {
+    match scratch::make(turn) {
+        Ok(path) => path.to_string_lossy().into_owned(),
+        Err(error) => {
+            errors::note(&format!("scratch directory {}: {error}", scratch::path(turn).display()));
+            "none (it could not be made): write no files".to_owned()
+        }
+    }
 }
 
 /// Names a turn (R36). With another agent than it has, the one with tool-use evidence wins, and both are journalled (R37). Naming an

@@ -22,6 +22,7 @@ pub mod place;
 pub mod pointer;
 pub mod refused;
 pub mod rules;
+pub mod scratch;
 pub mod session;
 pub mod text;
 pub mod transaction;

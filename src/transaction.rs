@@ -176,7 +176,12 @@ impl Transaction {
             line,
             ..Entry::new(self.now, Kind::Ended)
         };
+        let before: Vec<TurnId> = self.state().forks.iter().map(|turn| turn.id).collect();
         self.journal(&[entry])?;
+        // What a turn wrote for itself goes with its record.
+        for gone in before.into_iter().filter(|id| self.state().fork(*id).is_none()) {
+            crate::scratch::remove(gone);
+        }
         Ok(Some(outcome))
     }
 }

@@ -46,6 +46,9 @@ pub struct Thread {
     pub title: String,
     /// The `seq` and author of the resolve that stands.
     pub resolved: Option<(u32, Author)>,
+    /// The `seq` and author of the newest resolve, though it may be undone (R92).
+    #[serde(default)]
+    pub last_resolve: Option<(u32, Author)>,
     /// Its messages in the order of their `seq`, the user's and the agents'.
     pub messages: Vec<Message>,
     /// The working line that stands (R11).
@@ -165,6 +168,9 @@ pub struct Todo {
     pub actor: Option<Actor>,
     /// How it stands.
     pub state: TodoState,
+    /// The `seq` at which it ended, or its message was withdrawn (R92).
+    #[serde(default)]
+    pub ended: Option<u32>,
     /// The starts on it, in order.
     pub starts: Vec<Start>,
 }
@@ -350,6 +356,7 @@ impl View {
                     id: *thread,
                     title: title.clone().unwrap_or_default(),
                     resolved: None,
+                    last_resolve: None,
                     messages: Vec::new(),
                     line: None,
                     todos: Vec::new(),
@@ -368,12 +375,14 @@ impl View {
                 for todo in thread.todos.iter_mut().filter(|todo| todo.source == Some(*message)) {
                     if todo.state == TodoState::Open {
                         todo.state = TodoState::Dropped;
+                        todo.ended = Some(event.seq);
                     }
                 }
             }
             Body::Resolve { thread } => {
                 let Some(thread) = self.threads.get_mut(thread) else { return };
                 thread.resolved = Some((event.seq, event.author));
+                thread.last_resolve = thread.resolved;
                 for message in thread.messages.iter_mut().filter(|message| message.waits()) {
                     message.settled = Some(event.seq);
                 }
@@ -443,6 +452,7 @@ impl View {
                     author: event.author,
                     actor: actor.clone(),
                     state: TodoState::Open,
+                    ended: None,
                     starts: Vec::new(),
                 });
                 self.home.insert(event.id, id);
@@ -455,6 +465,7 @@ impl View {
                     TodoOutcome::Failed => TodoState::Failed,
                     TodoOutcome::Dropped => TodoState::Dropped,
                 };
+                todo.ended = Some(event.seq);
                 // Failed and dropped make the message main's input again (R97).
                 let source = todo.source;
                 if *outcome != TodoOutcome::Done

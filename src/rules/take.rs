@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::holding::{Reading, took};
+pub use super::prompts::turn_of;
 use crate::ids::{AgentId, MessageId, ThreadId, TurnId};
 use crate::page::event::By;
 use crate::page::view::Thread;
@@ -126,55 +127,6 @@ pub fn lapsed(reading: &Reading<'_>, thread: ThreadId) -> Vec<TurnId> {
     reading.state.forks.iter().filter(lapsed).map(|turn| turn.id).collect()
 }
 
-/// Returns a fork's name (R29).
-pub fn name(thread: ThreadId) -> String {
-    format!("leaf-{thread}")
-}
-
-/// Returns the description of a fork's Agent call: it ends with the turn's id (R29), by which the turn is named (R36).
-pub fn description(turn: TurnId) -> String {
-    format!("leaf thread {turn}")
-}
-
-/// Returns the turn that an Agent call's description ends with.
-pub fn turn_of(description: &str) -> Option<TurnId> {
-    description.trim_end().rsplit(|c: char| !c.is_ascii_hexdigit()).next()?.parse().ok()
-}
-
-/// Returns the question of a line fork (R20, R121): facts, the message fenced, and what differs at the end.
-pub fn question(fenced: &str) -> String {
-    format!(
-        "A message of the user came in beside this session; main is not interrupted by this question. Answer with one JSON object \
-         and nothing else: {{\"line\": …, \"sort\": …, \"title\": …}}. line: one line, at most 200 characters, in the \
-         user's language: what is known at once, or what will be done. sort: \"small\" where a copy of this session can do all of it \
-         beside main, needs nothing that main is changing or about to change (files, branch, pull requests), settles no question that \
-         main weighs and waits on nothing that the session runs; \"significant\" for work on the session's files, branch or pull \
-         requests, or long research; \"now\" for an answer to main's question or for steering its present work. title: at most 80 \
-         characters, what is to be done.\n\n{fenced}"
-    )
-}
-
-/// Returns what a working fork is told (R92, R99, R121): facts, and the delivery, which differs, at the end.
-pub fn work_prompt(scratch: &str, delivery: &str) -> String {
-    format!(
-        "You are a copy of this session that answers the user's message below beside main, which goes on with its own work. \
-         Answer with `leaf thread reply REF TEXT` (long text by a quoted heredoc behind it); `leaf thread line THREAD TEXT` says what \
-         you are doing. Change nothing that main is changing: no file of the project, no branch, no pull request; write to {scratch} \
-         alone. Where the work is bigger than a message, find out what you can without changing anything, answer with what you \
-         found and open a to-do with it: `leaf thread reply REF TEXT --todo TITLE`. Where main must act now, end with a text that \
-         begins `HAND BACK:` and the reason. You may ask main by SendMessage.\n\n{delivery}"
-    )
-}
-
-/// Returns what a resumed fork is told (R92).
-pub fn resume_prompt(changed: &str, delivery: &str) -> String {
-    let since = if changed.is_empty() { String::new() } else { format!("Since your last turn: {changed}\n\n") };
-    format!(
-        "The user wrote again in your thread. What you were told of answering, to-dos and handing back still stands, and you may ask \
-         main.\n\n{since}{delivery}"
-    )
-}
-
 /// Returns the messages that a take picks up: every waiting one without an open to-do (R27).
 pub fn picks(thread: &Thread) -> Vec<MessageId> {
     thread.input().map(|message| message.id).collect()
@@ -195,12 +147,5 @@ mod tests {
         assert_eq!(read_line(&format!(r#"{{"line": "{}", "sort": "now"}}"#, "é".repeat(201))), None);
         assert!(read_line(&format!(r#"{{"line": "{}", "sort": "now"}}"#, "é".repeat(200))).is_some());
         assert_eq!(read_line("on it"), None);
-    }
-
-    #[test]
-    fn r029_a_description_ends_with_its_turn() {
-        let turn = TurnId(0xab);
-        assert_eq!(turn_of(&description(turn)), Some(turn));
-        assert_eq!(turn_of("something else"), None);
     }
 }
