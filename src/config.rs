@@ -6,9 +6,14 @@ use std::path::{Path, PathBuf};
 use toml::Table;
 
 use crate::place::Env;
+use crate::rules::way::Way;
 
 /// How many working forks run in a session where nothing else is said (R33).
 const MAX_RUNNING: usize = 3;
+/// How long a headless run may take where nothing else is said, minutes (R119). A turn that nothing renews lapses after 15.
+const HEADLESS_MINUTES: i64 = 10;
+/// What `forks.way` may be.
+const WAYS: &str = "module, subagent, headless or main";
 
 /// What is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,13 +22,26 @@ pub struct Config {
     pub work: bool,
     /// How many working forks run in a session (R33).
     pub max_running: usize,
+    /// Headless runs may be started, which cost a process and a cold cache each (R117).
+    pub headless: bool,
+    /// How long a headless run may take, minutes (R119).
+    pub headless_minutes: i64,
+    /// The one way that forks are to run in (R117).
+    pub way: Option<Way>,
     /// What could not be taken, a sentence each.
     pub warnings: Vec<String>,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { work: false, max_running: MAX_RUNNING, warnings: Vec::new() }
+        Config {
+            work: false,
+            max_running: MAX_RUNNING,
+            headless: false,
+            headless_minutes: HEADLESS_MINUTES,
+            way: None,
+            warnings: Vec::new(),
+        }
     }
 }
 
@@ -48,6 +66,12 @@ pub fn load(env: &Env, project: &Path, trusted: impl Fn() -> bool) -> Config {
         Some("on") => config.work = true,
         Some("off") => config.work = false,
         _ => {}
+    }
+    if let Some(word) = env.text("LEAF_FORK_WAY") {
+        match Way::parse(&word) {
+            Some(way) => config.way = Some(way),
+            None => config.warnings.push(format!("LEAF_FORK_WAY is {WAYS}, and is passed over")),
+        }
     }
     config
 }
@@ -83,6 +107,30 @@ impl Config {
             };
             for (key, value) in forks {
                 match (key.as_str(), value.as_bool(), value.as_integer()) {
+                    ("headless", Some(true), _) if !trusted => {
+                        self.warnings
+                            .push(format!("{file}: forks.headless counts once the project is trusted: leaf trust"));
+                    }
+                    ("headless", Some(headless), _) => self.headless = headless,
+                    ("headless", None, _) => {
+                        self.warnings.push(format!("{file}: forks.headless is true or false, and is passed over"));
+                    }
+                    ("headless_minutes", _, Some(minutes)) if (1..=14).contains(&minutes) => {
+                        self.headless_minutes = minutes;
+                    }
+                    ("headless_minutes", _, _) => {
+                        self.warnings.push(format!(
+                            "{file}: forks.headless_minutes is a number from 1 to 14, and is passed over"
+                        ));
+                    }
+                    // A way that is asked for is paid for.
+                    ("way", _, _) if !trusted => {
+                        self.warnings.push(format!("{file}: forks.way counts once the project is trusted: leaf trust"));
+                    }
+                    ("way", _, _) => match value.as_str().and_then(Way::parse) {
+                        Some(way) => self.way = Some(way),
+                        None => self.warnings.push(format!("{file}: forks.way is {WAYS}, and is passed over")),
+                    },
                     ("work", Some(true), _) if !trusted => {
                         self.warnings
                             .push(format!("{file}: forks.work counts once the project is trusted: leaf trust"));
@@ -121,6 +169,16 @@ mod tests {
         let config = taken("forks.work = true\nforks.max_running = 2", false);
         assert!(!config.work && config.max_running == 2);
         assert_eq!(config.warnings.len(), 1);
+    }
+
+    #[test]
+    fn r117_a_way_that_costs_is_the_persons_to_ask_for() {
+        let all = "forks.headless = true\nforks.headless_minutes = 5\nforks.way = \"headless\"";
+        let config = taken(all, true);
+        assert_eq!((config.headless, config.headless_minutes, config.way), (true, 5, Some(Way::Headless)));
+        let config = taken(all, false);
+        assert_eq!((config.headless, config.way, config.warnings.len()), (false, None, 2));
+        assert_eq!(taken("forks.way = \"fast\"\nforks.headless_minutes = 15", true).warnings.len(), 2);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::page::view::View;
 use crate::page::{Page, PageRecord};
 use crate::place::{self, Dir, Env, canonical};
 use crate::refused::Refused;
+use crate::rules::way::Limits;
 use crate::session::lane::{self, Lane};
 use crate::session::liveness::{self, Life, Process};
 use crate::session::record::SessionRecord;
@@ -194,6 +195,17 @@ impl Desk {
     /// Returns the client's process as its hooks' environment names it.
     pub fn client(&self) -> Option<Process> {
         self.client_pid().map(Process::of)
+    }
+
+    /// Returns what the client's environment rules out for forks (R117).
+    pub fn client_limits(&self) -> Limits {
+        let word = |name: &str| self.env.text(name).map(|value| value.trim().to_ascii_lowercase());
+        let off = |word: &String| matches!(word.as_str(), "0" | "false" | "no" | "off");
+        Limits {
+            coordinator: word("CLAUDE_CODE_COORDINATOR_MODE").is_some_and(|word| !off(&word)),
+            no_forks: word("CLAUDE_CODE_FORK_SUBAGENT").is_some_and(|word| off(&word)),
+            no_background: word("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS").is_some_and(|word| !off(&word)),
+        }
     }
 
     /// Whether a person sits before the client that runs this hook: one that says nothing of it does, but for the client's

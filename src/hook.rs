@@ -187,6 +187,9 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
         switches: Switches {
             fork_replies: desk.env.text("LEAF_FORK_REPLIES").as_deref() != Some("off"),
             fork_work: config.work,
+            limits: desk.client_limits(),
+            headless: config.headless,
+            way: config.way,
         },
         cwd: if event.cwd.is_empty() { session.session.record.cwd.clone() } else { cwd },
         transcript: event.transcript.as_deref().map(ToOwned::to_owned),

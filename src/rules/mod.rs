@@ -8,5 +8,6 @@ pub mod holding;
 pub mod keep_back;
 pub mod prompts;
 pub mod take;
+pub mod way;
 pub mod words;
 pub mod writes;

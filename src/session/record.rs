@@ -6,6 +6,7 @@ use super::liveness::{Life, Process};
 use crate::FORMAT;
 use crate::clock::Ts;
 use crate::ids::{Generation, PageId, SessionId};
+use crate::rules::way::{Limits, Way};
 
 /// The client whose dialect a session speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,15 @@ pub struct Switches {
     pub fork_replies: bool,
     /// Working forks may take (R2).
     pub fork_work: bool,
+    /// What the client can't do (R117).
+    #[serde(default)]
+    pub limits: Limits,
+    /// Headless runs may be started at their cost (R117).
+    #[serde(default)]
+    pub headless: bool,
+    /// The one way that forks are to run in (R117).
+    #[serde(default)]
+    pub way: Option<Way>,
 }
 
 /// `session.json`.
@@ -65,7 +75,13 @@ impl SessionRecord {
             generation: None,
             process: None,
             attended: true,
-            switches: Switches { fork_replies: true, fork_work: false },
+            switches: Switches {
+                fork_replies: true,
+                fork_work: false,
+                limits: Limits::default(),
+                headless: false,
+                way: None,
+            },
             cwd,
             transcript: None,
             pages: Vec::new(),
