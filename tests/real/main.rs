@@ -3,6 +3,8 @@
 //! Each story drives the built binary through the client's own hooks, and reads what the model was sent
 //! and what the page says then. `.ci/run` installs the client and runs these; where it is missing they fail.
 
+#[path = "../support/cast.rs"]
+mod cast;
 #[path = "../support/client.rs"]
 mod client;
 #[path = "../support/model.rs"]

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -34,6 +34,90 @@ pub struct Client {
     besides: Vec<(&'static str, String)>,
     settled: bool,
 }
+
+/// A run of the plugin's `leaf` that may be killed.
+#[derive(Clone, Copy, Debug)]
+pub enum Step<'a> {
+    /// Its arguments begin so; a shell's pattern.
+    Command(&'a str),
+    /// The hook of this event, whoever caused it.
+    Hook(&'a str),
+    /// The hook of this event that main caused.
+    MainsHook(&'a str),
+    /// The hook of this event that an agent caused.
+    AgentsHook(&'a str),
+}
+
+/// Where on its way a step is killed with -9.
+#[derive(Clone, Copy, Debug)]
+pub enum Killed {
+    /// Before it did anything.
+    Before,
+    /// That long after its start; it may be through by then, and what it said is lost all the same.
+    After(Duration),
+    /// At its n-th write, the first being 1: what it wrote before stands, this doesn't. Counts what goes to stdout, too.
+    AtWrite(u32),
+    /// As soon as it was through: all that it did stands, and what it said is lost.
+    Unheard,
+}
+
+/// What [`Client::sabotage`] set up.
+pub struct Sabotage {
+    dir: PathBuf,
+}
+
+impl Sabotage {
+    /// How many steps were killed.
+    pub fn killed(&self) -> usize {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("dead.")).count()
+    }
+
+    /// Waits until that many were. A twin that kills nothing shows nothing.
+    pub fn wait(&self, steps: usize) {
+        let dead = until(&format!("{steps} steps were killed"), LIMIT, || (self.killed() >= steps).then_some(()));
+        dead.unwrap_or_else(|late| panic!("{late}: {}", self.killed()));
+    }
+
+    /// Kills no more.
+    pub fn end(&self) {
+        // It may have ended before.
+        drop(fs::remove_file(self.dir.join("argv")));
+    }
+}
+
+/// The plugin's `bin/leaf` of a sabotaged client. A rule is a directory: `argv` (a pattern), `payload` (each line a sign that has
+/// to be in it, or with `!` may not), `times` (0: always), `how`.
+const SABOTEUR: &str = r#"#!/bin/sh
+leaf='@LEAF@' rules='@RULES@' input=
+for rule in "$rules"/[0-9]*; do
+  read -r argv 2>/dev/null <"$rule/argv" || continue
+  case "$*" in $argv*) ;; *) continue ;; esac
+  if [ -e "$rule/payload" ]; then
+    if [ -z "$input" ]; then input=$(mktemp "$rules/input.XXXXXX"); cat >"$input"; exec <"$input"; fi
+    while read -r sign; do
+      case $sign in
+        !*) ! grep -qF -e "${sign#!}" "$input" ;;
+        *) grep -qF -e "$sign" "$input" ;;
+      esac || continue 2
+    done <"$rule/payload"
+  fi
+  read -r times <"$rule/times"; read -r how than <"$rule/how"
+  n=1
+  while ! mkdir "$rule/turn.$n" 2>/dev/null; do n=$((n + 1)); done
+  [ "$times" = 0 ] || [ "$n" -le "$times" ] || continue
+  exec 3<&0
+  case $how in
+    before) ;;
+    unheard) "$leaf" "$@" <&3 >/dev/null 2>&1 ;;
+    after) "$leaf" "$@" <&3 >/dev/null 2>&1 & sleep "$than"; kill -9 $! 2>/dev/null ;;
+    at) strace -f -qq -o /dev/null -e trace=write,writev,pwrite64 -e inject=write,writev,pwrite64:signal=KILL:when="$than" "$leaf" "$@" <&3 >/dev/null 2>&1 ;;
+  esac
+  echo "$*" >"$rule/dead.$n"
+  kill -9 $$
+done
+exec "$leaf" "$@"
+"#;
 
 /// How a command came out.
 #[derive(Debug)]
@@ -76,7 +160,7 @@ impl Client {
         });
         fs::write(client.path("home/.claude.json"), home.to_string()).expect("a home");
         let plugin = client.path("plugin");
-        for part in ["hooks.json", ".claude-plugin", "skills"] {
+        for part in ["hooks.json", ".claude-plugin", "skills", "src/client/claude_code/module.ts"] {
             copy(&Path::new(REPOSITORY).join(part), &plugin.join(part));
         }
         symlink(LEAF, plugin.join("bin/leaf")).expect("a link to the binary");
@@ -87,6 +171,55 @@ impl Client {
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.besides.push((name, value.into()));
         self
+    }
+
+    /// From now on kills this step of the plugin's `leaf`, and of what the agents run, the first `times` that it comes; 0: always.
+    ///
+    /// A person's commands ([`Self::person`], [`Self::json`]) are left alone.
+    pub fn sabotage(&self, step: Step<'_>, killed: Killed, times: usize) -> Sabotage {
+        let rules = self.path("sabotage");
+        let number = fs::read_dir(&rules).into_iter().flatten().count();
+        let dir = rules.join(format!("{number:03}"));
+        fs::create_dir_all(&dir).expect("a directory");
+        let put = |name: &str, text: String| fs::write(dir.join(name), text).expect("a file");
+        let event = |name: &str| format!("\"hook_event_name\":\"{name}\"\n");
+        let payload = match step {
+            Step::Command(_) => None,
+            Step::Hook(name) => Some(event(name)),
+            Step::MainsHook(name) => Some(event(name) + "!\"agent_id\":\n"),
+            Step::AgentsHook(name) => Some(event(name) + "\"agent_id\":\n"),
+        };
+        if let Some(payload) = payload {
+            put("payload", payload);
+        }
+        put("times", format!("{times}\n"));
+        put(
+            "how",
+            match killed {
+                Killed::Before => "before\n".to_owned(),
+                Killed::Unheard => "unheard\n".to_owned(),
+                Killed::After(time) => format!("after {}\n", time.as_secs_f64()),
+                Killed::AtWrite(n) => format!("at {n}\n"),
+            },
+        );
+        let saboteur = SABOTEUR.replace("@LEAF@", LEAF).replace("@RULES@", rules.to_str().expect("UTF-8"));
+        let (made, link) = (self.path("sabotage/saboteur"), self.path("plugin/bin/leaf"));
+        if !made.exists() {
+            fs::write(&made, saboteur).expect("a file");
+            fs::set_permissions(&made, fs::Permissions::from_mode(0o755)).expect("a program");
+            // In one move: the client may run it right now.
+            symlink(&made, self.path("sabotage/link")).expect("a link");
+            fs::rename(self.path("sabotage/link"), link).expect("a link");
+        }
+        // The pattern last: it is what makes a rule.
+        put(
+            "argv",
+            match step {
+                Step::Command(argv) => format!("{argv}\n"),
+                Step::Hook(_) | Step::MainsHook(_) | Step::AgentsHook(_) => "hook\n".to_owned(),
+            },
+        );
+        Sabotage { dir }
     }
 
     /// A path in the client's own directory: `home`, `project`, `plugin` and what lies in them.
@@ -153,7 +286,16 @@ impl Client {
         let beside = |program: &Path| text(program.parent().expect("a directory").to_owned());
         let path = std::env::var("PATH").expect("PATH is set");
         let mut environment = vec![
-            ("PATH", format!("{}:{}:{path}", beside(Path::new(LEAF)), beside(&self.program))),
+            // The plugin's own `leaf` first, so that an agent's command can be sabotaged as well.
+            (
+                "PATH",
+                format!(
+                    "{}:{}:{}:{path}",
+                    text(self.path("plugin/bin")),
+                    beside(Path::new(LEAF)),
+                    beside(&self.program)
+                ),
+            ),
             ("HOME", text(self.path("home"))),
             ("TMPDIR", text(self.path("tmp"))),
             ("CLAUDE_CODE_TMPDIR", text(self.path("tmp"))),
@@ -210,6 +352,12 @@ impl Client {
     pub fn watches(&self) -> Vec<i32> {
         let all = self.processes().into_iter();
         all.filter(|(_, line)| line.contains("leaf watch")).map(|(pid, _)| pid).collect()
+    }
+
+    /// The running `leaf follow` processes.
+    pub fn followers(&self) -> Vec<i32> {
+        let all = self.processes().into_iter();
+        all.filter(|(_, line)| line.contains("leaf follow")).map(|(pid, _)| pid).collect()
     }
 
     /// The client's own process.
@@ -361,6 +509,7 @@ fn program() -> PathBuf {
 
 fn copy(from: &Path, to: &Path) {
     if !from.is_dir() {
+        fs::create_dir_all(to.parent().expect("a parent")).expect("a directory");
         fs::copy(from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
         return;
     }

@@ -4,6 +4,7 @@
 //! that a test can read what the hooks added to the conversation. Nothing but the standard library and
 //! JSON, and a port that the kernel picks.
 
+use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 const GATE_LIMIT: Duration = Duration::from_secs(60);
 
 /// What the model was sent.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Request {
     /// 1 for the first request of this model.
     pub n: usize,
@@ -25,6 +26,21 @@ pub struct Request {
     pub tools: Vec<String>,
     /// The conversation as sent.
     pub messages: Vec<Value>,
+    /// The whole body as sent.
+    pub body: Value,
+    /// When it came.
+    pub at: Instant,
+}
+
+/// What it asked for last, without the long way there.
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("n", &self.n)
+            .field("text", &self.text())
+            .field("results", &self.results())
+            .finish()
+    }
 }
 
 impl Request {
@@ -37,6 +53,12 @@ impl Request {
     /// The text of [`Self::tail`] outside tool results: prompts, and what hooks added.
     pub fn text(&self) -> String {
         self.tail().iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The text of the last message alone, outside tool results.
+    pub fn last(&self) -> String {
+        let last = self.messages.last().map(blocks).unwrap_or_default();
+        last.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 
     /// The tool results in [`Self::tail`], as (is an error, text).
@@ -160,6 +182,21 @@ impl Reply {
     /// An API error of that HTTP status.
     pub fn failure(status: u16, message: impl Into<String>) -> Self {
         Body::Failure { status, message: message.into() }.into()
+    }
+
+    /// The same, a Bash call's command changed by `fill`.
+    pub fn filled(mut self, fill: impl Fn(&str) -> String) -> Self {
+        if let Body::Call { input, .. } = &mut self.body
+            && let Some(command) = input["command"].as_str().map(&fill)
+        {
+            input["command"] = command.into();
+        }
+        self
+    }
+
+    /// Any tool's call.
+    pub fn call(tool: &'static str, input: Value) -> Self {
+        Body::Call { tool, input }.into()
     }
 
     /// The same, once the test opens `gate`.
@@ -298,6 +335,8 @@ fn answer(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         n: shared.count.fetch_add(1, Ordering::SeqCst) + 1,
         tools: list("tools").iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect(),
         messages: list("messages"),
+        body: sent.clone(),
+        at: Instant::now(),
     };
     lock(&shared.requests).push(request.clone());
     shared.arrived.notify_all();
