@@ -12,7 +12,9 @@ mod model;
 
 mod forks;
 mod print;
+mod story;
 mod terminal;
+mod words;
 
 use std::fs;
 

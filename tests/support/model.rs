@@ -55,9 +55,10 @@ impl Request {
         self.tail().iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The text of the last message alone, outside tool results.
+    /// The text of the last user's message alone, outside tool results. Before a session's first answer the client's own context
+    /// stands behind it.
     pub fn last(&self) -> String {
-        let last = self.messages.last().map(blocks).unwrap_or_default();
+        let last = self.messages.iter().rfind(|message| message["role"] == "user").map(blocks).unwrap_or_default();
         last.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 
