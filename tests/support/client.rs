@@ -446,6 +446,15 @@ impl Terminal<'_> {
         self.tmux(&["send-keys", "Enter"]);
     }
 
+    /// Presses keys, by tmux's names.
+    pub fn press(&self, keys: &[&str]) {
+        for key in keys {
+            self.tmux(&["send-keys", key]);
+            // Two keys in one breath are read as one sequence.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
     /// What it shows.
     pub fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
