@@ -8,16 +8,24 @@ use crate::forks::{entry_of, take_thread};
 use crate::ids::{MessageId, ThreadId};
 use crate::page::event::{Author, Body, draft};
 use crate::rules::take::{self, LineAnswer};
-use crate::session::journal::{Action, ClerkLine, Entry, Kind, Sort};
+use crate::session::journal::{Action, ClerkLine, Cost, Entry, Kind, Sort};
 use crate::session::state::ForkTurn;
 use crate::text;
 use crate::transaction::Transaction;
 
-/// Takes what the line fork said of a thread, asked about the message `through`: returns what is to be done now (R24 to R26, R29).
+/// Takes what the line fork said of a thread, asked about the message `through`, at what cost: returns what is to be done now (R24 to
+/// R26, R29).
 ///
 /// # Errors
 /// Where a write fails.
-pub fn answer(desk: &Desk, tx: &mut Transaction, id: ThreadId, through: Option<&Prefix>, text: &str) -> Result<Action> {
+pub fn answer(
+    desk: &Desk,
+    tx: &mut Transaction,
+    id: ThreadId,
+    through: Option<&Prefix>,
+    text: &str,
+    cost: Cost,
+) -> Result<Action> {
     // Called again while the turn's run has not begun, the same action (R29, before R24).
     if let Some(action) = standing_action(tx, id) {
         return Ok(action);
@@ -25,17 +33,19 @@ pub fn answer(desk: &Desk, tx: &mut Transaction, id: ThreadId, through: Option<&
     tx.settle()?;
     let reading = tx.reading();
     let Some(thread) = reading.view.threads.get(&id).filter(|thread| reading.kept_back(thread)) else {
+        unposted(tx, id, cost)?;
         return Ok(Action::None);
     };
     let newest = thread.input().next_back().map(|message| message.id);
     let asked = through.is_none_or(|through| newest.is_some_and(|newest| through.begins(newest.into())));
     if !asked {
+        unposted(tx, id, cost)?;
         return Ok(Action::Ask);
     }
     let Some(newest) = newest else { return Ok(Action::None) };
     match take::read_line(text) {
-        None => failed_line(tx, id, newest, text),
-        Some(answer) => sorted(desk, tx, id, newest, &answer),
+        None => failed_line(tx, id, newest, text, cost),
+        Some(answer) => sorted(desk, tx, id, newest, &answer, cost),
     }
 }
 
@@ -60,8 +70,22 @@ fn hand_over(tx: &mut Transaction, thread: ThreadId, newest: MessageId, why: &st
     })
 }
 
+/// A line that is not posted cost what it cost all the same (R122).
+fn unposted(tx: &mut Transaction, thread: ThreadId, cost: Cost) -> Result<()> {
+    if !cost.is_told() {
+        return Ok(());
+    }
+    let entry = Entry {
+        page: Some(tx.page.page.id.clone()),
+        thread: Some(thread),
+        rule: Some("R122".to_owned()),
+        ..Entry::new(tx.now, Kind::Cost)
+    };
+    tx.journal(&[entry.at(cost)])
+}
+
 /// A failed line hands over at once; its text stays in the journal (R26).
-fn failed_line(tx: &mut Transaction, thread: ThreadId, newest: MessageId, text: &str) -> Result<Action> {
+fn failed_line(tx: &mut Transaction, thread: ThreadId, newest: MessageId, text: &str, cost: Cost) -> Result<Action> {
     let failed = Entry {
         text: Some(text::clip(text, 4000)),
         why: Some("it is not the one JSON object that was asked for".to_owned()),
@@ -69,7 +93,7 @@ fn failed_line(tx: &mut Transaction, thread: ThreadId, newest: MessageId, text: 
         ..entry_of(tx, Kind::Line, thread, newest)
     };
     let handed = hand_over(tx, thread, newest, "the line fork's line failed", "R26")?;
-    tx.journal(&[failed, handed])?;
+    tx.journal(&[failed.at(cost), handed])?;
     Ok(Action::Main)
 }
 
@@ -80,13 +104,15 @@ fn sorted(
     thread: ThreadId,
     newest: MessageId,
     answer: &LineAnswer,
+    cost: Cost,
 ) -> Result<Action> {
     let posted = draft(Author::Leaf, Body::Line { thread, text: answer.line.clone(), actor: None });
     let line = Entry {
         text: Some(answer.line.clone()),
         rule: Some("R25".to_owned()),
         ..entry_of(tx, Kind::Line, thread, newest)
-    };
+    }
+    .at(cost);
     let sort =
         Entry { sort: Some(answer.sort), rule: Some("R21".to_owned()), ..entry_of(tx, Kind::Sort, thread, newest) };
     match answer.sort {

@@ -12,7 +12,7 @@ use crate::page::{LockedPage, Page};
 use crate::rules::ended;
 use crate::rules::holding::{Lane, Reading};
 use crate::session::LockedSession;
-use crate::session::journal::{ClerkLine, Entry, Evidence, Kind, Outcome};
+use crate::session::journal::{ClerkLine, Cost, Entry, Evidence, Kind, Outcome};
 use crate::session::lane;
 use crate::session::state::{ForkTurn, State};
 
@@ -137,10 +137,27 @@ impl Transaction {
     /// # Errors
     /// Where the journal can't be written.
     pub fn end(&mut self, turn: TurnId, evidence: Evidence, last_text: &str, failed: bool) -> Result<Option<Outcome>> {
+        self.end_at(turn, evidence, last_text, failed, Cost::default())
+    }
+
+    /// As [`Transaction::end`], with what the run cost (R122). Of a turn that has ended without one it is still written.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn end_at(
+        &mut self,
+        turn: TurnId,
+        evidence: Evidence,
+        last_text: &str,
+        failed: bool,
+        cost: Cost,
+    ) -> Result<Option<Outcome>> {
         let reading = self.reading();
         let Some(fork) = reading.state.fork(turn) else { return Ok(None) };
         if fork.ended.is_some() {
-            return Ok(fork.outcome);
+            let outcome = fork.outcome;
+            self.account(turn, cost)?;
+            return Ok(outcome);
         }
         let outcome = ended::judge(&reading, fork);
         let reason = match (outcome, evidence) {
@@ -175,7 +192,8 @@ impl Transaction {
             why: (!reason.is_empty()).then_some(reason),
             line,
             ..Entry::new(self.now, Kind::Ended)
-        };
+        }
+        .at(cost);
         let before: Vec<TurnId> = self.state().forks.iter().map(|turn| turn.id).collect();
         self.journal(&[entry])?;
         // What a turn wrote for itself goes with its record.
@@ -183,6 +201,15 @@ impl Transaction {
             crate::scratch::remove(gone);
         }
         Ok(Some(outcome))
+    }
+
+    /// Writes what a run cost where its end can't say so: it rests, or it has ended (R122). A repeated report of an end counts once.
+    ///
+    /// # Errors
+    /// Where the journal can't be written.
+    pub fn account(&mut self, turn: TurnId, cost: Cost) -> Result<()> {
+        let entry = self.state().fork(turn).and_then(|fork| Entry::account(self.now, fork, cost));
+        self.journal(entry.as_slice())
     }
 }
 

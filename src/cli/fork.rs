@@ -1,27 +1,25 @@
 //! `leaf fork …`: what forks there are, and the plumbing by which the hooks module starts and ends them.
 
-use std::fmt::Write;
+mod list;
+mod stop;
+mod tree;
+
 use std::io::Read;
 
 use anyhow::{Context, Result};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::output::{self, Style, styled};
 use super::thread::pick_thread;
-use super::writer::Verb;
-use super::{Run, status};
+use super::{Run, output};
 use crate::desk::{Prefix, Speaker};
 use crate::forks::name_turn;
 use crate::ids::{AgentId, ThreadId, TurnId};
 use crate::page::Page;
-use crate::page::event::By;
 use crate::refused::Refused;
-use crate::rules::writes;
 use crate::session::Session;
-use crate::session::journal::{self, Entry, Evidence, Kind, Naming, Outcome};
+use crate::session::journal::{Cost, Entry, Evidence, Naming, Outcome};
 use crate::session::state::ForkTurn;
-use crate::text;
 use crate::transaction::Transaction;
 
 /// A run's final text is read up to this many bytes.
@@ -30,14 +28,14 @@ const TEXT_LIMIT: u64 = 1 << 20;
 /// `leaf fork …`
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List the forks of the session's present generation
+    /// List the forks of the session's present generation, what they do and what they cost
     List,
     /// Stop a fork: its thread is handed back to main
     Stop {
-        /// The fork's name, agent or turn
+        /// The fork's name, its agent, or its turn (4 or more digits of it)
         name: String,
     },
-    /// Show which prompt and tool use each run came from
+    /// Show which prompt each run came from, how it ended and what it cost
     Tree,
     /// The line fork's text, on stdin (the module's)
     #[command(hide = true)]
@@ -47,6 +45,9 @@ pub enum Command {
         /// The message that it was asked about
         #[arg(long)]
         through: Option<String>,
+        /// What it cost.
+        #[command(flatten)]
+        cost: CostArgs,
     },
     /// A fork's run began (the module's)
     #[command(hide = true)]
@@ -68,7 +69,27 @@ pub enum Command {
         /// It failed
         #[arg(long)]
         failed: bool,
+        /// What it cost.
+        #[command(flatten)]
+        cost: CostArgs,
     },
+}
+
+/// What the client tells of a run's cost (R122).
+#[derive(Clone, Copy, Debug, Args)]
+pub struct CostArgs {
+    /// All its tokens: input, output and cache
+    #[arg(long, hide = true)]
+    tokens: Option<u64>,
+    /// Its time, milliseconds
+    #[arg(long, hide = true)]
+    ms: Option<u64>,
+}
+
+impl From<CostArgs> for Cost {
+    fn from(args: CostArgs) -> Cost {
+        Cost { tokens: args.tokens, ms: args.ms }
+    }
 }
 
 /// Runs `leaf fork …`.
@@ -77,12 +98,12 @@ pub enum Command {
 /// The refusal, or what failed.
 pub fn run(run: &Run, command: Command) -> Result<()> {
     match command {
-        Command::List => list(run),
-        Command::Stop { name } => stop(run, &name),
-        Command::Tree => tree(run),
-        Command::Line { thread, through } => line(run, &thread, through.as_deref()),
+        Command::List => list::run(run),
+        Command::Stop { name } => stop::run(run, &name),
+        Command::Tree => tree::run(run),
+        Command::Line { thread, through, cost } => line(run, &thread, through.as_deref(), cost.into()),
         Command::Started { turn, agent } => started(run, turn, &agent),
-        Command::Ended { turn, agent, failed } => ended(run, turn, agent.as_ref(), failed),
+        Command::Ended { turn, agent, failed, cost } => ended(run, turn, agent.as_ref(), failed, cost.into()),
     }
 }
 
@@ -112,7 +133,7 @@ fn stdin_text() -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn line(run: &Run, thread: &str, through: Option<&str>) -> Result<()> {
+fn line(run: &Run, thread: &str, through: Option<&str>, cost: Cost) -> Result<()> {
     let speaker = modules(run)?;
     let prefix = Prefix::parse(thread)?;
     let through = through.map(Prefix::parse).transpose()?;
@@ -122,7 +143,7 @@ fn line(run: &Run, thread: &str, through: Option<&str>) -> Result<()> {
     })?;
     let mut tx = Transaction::open(&run.desk, page, run.desk.deadline())?;
     let id = pick_thread(&tx.page.view, &prefix)?.id;
-    output::print_json(&crate::line::answer(&run.desk, &mut tx, id, through.as_ref(), &text)?)
+    output::print_json(&crate::line::answer(&run.desk, &mut tx, id, through.as_ref(), &text, cost)?)
 }
 
 /// Finds the session and the page of a fork's turn. A run without a page is judged on the page that its session got last.
@@ -170,7 +191,7 @@ struct EndedJson {
     state: Option<&'static str>,
 }
 
-fn ended(run: &Run, turn: Option<TurnId>, agent: Option<&AgentId>, failed: bool) -> Result<()> {
+fn ended(run: &Run, turn: Option<TurnId>, agent: Option<&AgentId>, failed: bool, cost: Cost) -> Result<()> {
     let speaker = modules(run)?;
     let text = stdin_text()?;
     let wanted = |other: &ForkTurn| match (turn, agent) {
@@ -187,6 +208,7 @@ fn ended(run: &Run, turn: Option<TurnId>, agent: Option<&AgentId>, failed: bool)
     let thread = fork.thread.as_ref().map(|(_, thread)| *thread);
     if fork.ended.is_some() {
         // Ended twice: the recorded outcome again, wherever its page is by now (R78).
+        late(run, &fork, cost)?;
         let wake = matches!(fork.outcome, Some(Outcome::Todo | Outcome::HandBack));
         return output::print_json(&EndedJson { outcome: fork.outcome, thread, wake, state: None });
     }
@@ -201,37 +223,27 @@ fn ended(run: &Run, turn: Option<TurnId>, agent: Option<&AgentId>, failed: bool)
             (Some(_), true) => None,
         };
         if goes_on.is_some() {
+            tx.account(fork.id, cost)?;
             return output::print_json(&EndedJson { outcome: None, thread, wake: false, state: goes_on });
         }
     }
     let evidence = if failed && fork.begun.is_none() { Evidence::Failed } else { Evidence::Module };
-    let outcome = tx.end(fork.id, evidence, &text, failed)?;
+    let outcome = tx.end_at(fork.id, evidence, &text, failed, cost)?;
     let wake = matches!(outcome, Some(Outcome::Todo | Outcome::HandBack));
     output::print_json(&EndedJson { outcome, thread, wake, state: None })
 }
 
-fn list(run: &Run) -> Result<()> {
-    let page = run.page_to_read()?;
-    let view = page.view()?;
-    let turns = status::page_state(run, &page, &view)?.turns;
-    if run.common.json {
-        return output::print_json(&turns);
+/// Writes what a run cost that ended before its client told: in the session whose turn it was, wherever the page is by now.
+fn late(run: &Run, fork: &ForkTurn, cost: Cost) -> Result<()> {
+    let Some(home) = run.desk.home()?.filter(|_| cost.is_told()) else { return Ok(()) };
+    for session in Session::all(&home)? {
+        if session.state()?.fork(fork.id).is_some() {
+            let mut locked = session.lock(run.desk.deadline())?;
+            let entry = locked.state.fork(fork.id).and_then(|turn| Entry::account(run.desk.now(), turn, cost));
+            return locked.append(entry.as_slice());
+        }
     }
-    let mut out = String::new();
-    for turn in &turns {
-        let state = format!("{:?}", turn.state).to_lowercase();
-        let outcome = turn.outcome.map_or(String::new(), |outcome| format!(", {}", outcome_words(outcome)));
-        let _ = writeln!(
-            out,
-            "{}  {state}{outcome}  since {}",
-            styled(Style::Bold, &text::one_line(&turn.name)),
-            turn.opened.brief()
-        );
-    }
-    if out.is_empty() {
-        "no fork has run in this session\n".clone_into(&mut out);
-    }
-    output::print(&out)
+    Ok(())
 }
 
 /// Returns an outcome for a person.
@@ -243,104 +255,4 @@ pub fn outcome_words(outcome: Outcome) -> &'static str {
         Outcome::TakenOver => "taken over",
         Outcome::Void => "nothing to judge",
     }
-}
-
-fn stop(run: &Run, name: &str) -> Result<()> {
-    let speaker = run.speaker(Verb::Everyones)?;
-    if run.acts_as_fork() {
-        return Err(writes::never_a_forks("stopping a fork").into());
-    }
-    let named = |turn: &ForkTurn| {
-        turn.name == name
-            || turn.id.to_string() == name
-            || turn.agent.as_ref().is_some_and(|agent| agent.as_str() == name)
-    };
-    let found = of_turn(run, &speaker, |turn| turn.ended.is_none() && named(turn))?;
-    let (page, turn) = found.ok_or_else(|| no_turn(&text::first_words(name, 60)))?;
-    let mut tx = Transaction::open(&run.desk, page, run.desk.deadline())?;
-    tx.settle()?;
-    let asked = Entry { turn: Some(turn.id), by: Some(By::Fork), ..Entry::new(tx.now, Kind::Stop) };
-    tx.journal(&[asked])?;
-    let outcome = tx.end(turn.id, Evidence::TaskStop, "", true)?;
-    let name = text::one_line(&turn.name);
-    if run.common.json {
-        return output::print_json(&serde_json::json!({
-            "turn": turn.id, "name": turn.name, "agent_id": turn.agent, "outcome": outcome,
-        }));
-    }
-    let words = outcome.map_or("", outcome_words);
-    output::print(&format!("fork {name} is stopped: {words}\n"))
-}
-
-#[derive(Serialize)]
-struct Branch {
-    turn: TurnId,
-    name: Option<String>,
-    agent: Option<AgentId>,
-    parent: Option<AgentId>,
-    thread: Option<ThreadId>,
-    prompt: Option<String>,
-    tool_use: Option<String>,
-    began: crate::clock::Ts,
-    outcome: Option<Outcome>,
-}
-
-/// Reads the runs off the journal (R120).
-fn tree(run: &Run) -> Result<()> {
-    let speaker = run.desk.speaker()?;
-    let mut branches: Vec<Branch> = Vec::new();
-    if let Some(session) = run.session(&speaker)? {
-        let (entries, _) = journal::all(&session.dir)?;
-        for entry in &entries {
-            let Some(turn) = entry.turn.filter(|_| entry.by == Some(By::Fork)) else { continue };
-            if !branches.iter().any(|branch| branch.turn == turn) {
-                branches.push(Branch {
-                    turn,
-                    name: entry.name.clone(),
-                    agent: None,
-                    parent: None,
-                    thread: entry.thread,
-                    prompt: None,
-                    tool_use: None,
-                    began: entry.ts,
-                    outcome: None,
-                });
-            }
-            let Some(branch) = branches.iter_mut().find(|branch| branch.turn == turn) else { continue };
-            if entry.kind == Kind::Named {
-                branch.prompt = branch.prompt.take().or_else(|| entry.prompt.clone());
-                branch.tool_use = branch.tool_use.take().or_else(|| entry.tool_use.clone());
-            }
-            if entry.agent.is_some() {
-                branch.agent.clone_from(&entry.agent);
-            }
-            if entry.kind == Kind::Ended {
-                branch.outcome = entry.outcome;
-            }
-        }
-        let parents = session.state()?.agents;
-        for branch in &mut branches {
-            branch.parent = branch.agent.as_ref().and_then(|agent| parents.get(agent).cloned().flatten());
-        }
-    }
-    if run.common.json {
-        return output::print_json(&branches);
-    }
-    let mut out = String::new();
-    for branch in &branches {
-        let name = text::one_line(branch.name.as_deref().unwrap_or("a run that leaf did not start"));
-        let of = branch.thread.map_or(String::new(), |thread| format!("  thread {thread}"));
-        let from = match (&branch.prompt, &branch.tool_use) {
-            (Some(prompt), Some(tool)) => format!("  from prompt {prompt}, tool use {tool}"),
-            (Some(prompt), None) => format!("  from prompt {prompt}"),
-            (None, Some(tool)) => format!("  from tool use {tool}"),
-            (None, None) => String::new(),
-        };
-        let outcome = branch.outcome.map_or("runs", outcome_words);
-        let _ = writeln!(out, "{name}  turn {}{of}  {outcome}{}", branch.turn, text::harmless(&from));
-    }
-    if out.is_empty() {
-        "no fork has run in this session\n".clone_into(&mut out);
-    }
-    output::print(&out)
 }

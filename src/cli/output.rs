@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::place::Env;
+use crate::session::journal::Cost;
 use crate::text;
 
 /// Prints text for a person.
@@ -46,6 +47,29 @@ pub fn is_closed(error: &anyhow::Error) -> bool {
 /// Says on stderr why a command failed: one sentence.
 pub fn complain(error: &anyhow::Error) {
     let _ = writeln!(std::io::stderr(), "leaf: {}", text::one_line(&format!("{error:#}")));
+}
+
+/// Returns what a run cost for a person; empty where the client told nothing.
+pub fn cost_words(cost: Cost) -> String {
+    let tokens = cost.tokens.map(|tokens| format!("{} tokens", grouped(tokens)));
+    let time = cost.ms.map(|ms| match ms {
+        0..10_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
+        10_000..180_000 => format!("{} s", ms / 1000),
+        _ => format!("{} min", ms / 60_000),
+    });
+    [tokens, time].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
 }
 
 /// A style of the terminal.

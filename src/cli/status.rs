@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::output::{self, Style, styled};
+use super::output::{self, Style, cost_words, styled};
 use super::thread::thread_line;
 use super::{Run, trust};
 use crate::clock::Ts;
@@ -15,10 +15,12 @@ use crate::page::state::{Follower, PageState, Status, ThreadState};
 use crate::page::view::View;
 use crate::place::Dir;
 use crate::rules::holding::{Reading, Seat};
+use crate::rules::keep_back;
 use crate::session::Session;
+use crate::session::journal::Cost;
 use crate::session::lane::{self, Lane};
 use crate::session::record::SessionRecord;
-use crate::session::state::TurnState;
+use crate::session::state::{Spent, TurnState};
 use crate::text;
 use crate::trust::Standing;
 
@@ -72,10 +74,28 @@ struct SessionStatus {
     turn: Option<TurnId>,
     turn_since: Option<Ts>,
     watch: bool,
+    watch_since: Option<Ts>,
+    watch_pid: Option<i32>,
     follower: bool,
+    follower_since: Option<Ts>,
+    follower_pid: Option<i32>,
     lines: usize,
+    kept_back: Vec<KeptBack>,
     forks: Vec<Running>,
+    spent: Spent,
     pages: Vec<PageStatus>,
+}
+
+/// A thread that is kept back: a line fork is being asked about it, or it waits for a fork to be free (R13, R33).
+#[derive(Serialize)]
+struct KeptBack {
+    page: PageId,
+    thread: ThreadId,
+    /// When its oldest waiting message came.
+    since: Ts,
+    /// When it is main's, unless something comes of it before.
+    until: Ts,
+    queued: bool,
 }
 
 /// A fork that runs (R122).
@@ -87,6 +107,22 @@ struct Running {
     thread: Option<ThreadId>,
     state: TurnState,
     since: Ts,
+    renewed: Ts,
+    /// Since when there is a sign of its end that is not final yet (R78).
+    ending: Option<Ts>,
+    /// What it cost in runs of this turn that are over.
+    #[serde(flatten)]
+    cost: Cost,
+}
+
+/// Returns how a turn stands, for a person.
+pub fn stands(state: TurnState) -> &'static str {
+    match state {
+        TurnState::Running => "running",
+        TurnState::Resting => "resting",
+        TurnState::Lapsed => "lapsed",
+        TurnState::Ended => "ended",
+    }
 }
 
 #[derive(Serialize)]
@@ -144,7 +180,7 @@ pub fn run(run: &Run) -> Result<()> {
     }
     let mut out = String::new();
     for session in &sessions {
-        session_text(session, &mut out);
+        session_text(session, run.desk.now(), &mut out);
     }
     for page in &unread {
         let _ = writeln!(out, "page {} waits for a session:", page.page);
@@ -167,8 +203,22 @@ pub fn run(run: &Run) -> Result<()> {
 fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionStatus> {
     let record: &SessionRecord = &session.record;
     let state = session.state()?;
-    let turn = state.main.as_ref().filter(|main| record.lives() && main.open(run.desk.now()));
     let pages = run.desk.held(home, record)?;
+    let watch = lane::holder(session, Lane::Watch);
+    let follower = lane::holder(session, Lane::Follower);
+    let seat = Seat {
+        alive: record.client_lives(),
+        lane: follower.as_ref().map(|holder| holder.seqs.clone()),
+        replies: record.switches.fork_replies,
+        state,
+    };
+    let state = &seat.state;
+    let turn = state.main.as_ref().filter(|main| record.lives() && main.open(run.desk.now()));
+    let mut kept_back = Vec::new();
+    for page in &pages {
+        let view = page.view()?;
+        kept_back.extend(kept(&Reading::new(&page.id, &page.record, &view, &seat, run.desk.now())));
+    }
     Ok(SessionStatus {
         id: record.id.clone(),
         live: record.lives(),
@@ -177,16 +227,19 @@ fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionSta
         active: state.active.max(record.started),
         turn: turn.map(|turn| turn.id),
         turn_since: turn.map(|turn| turn.opened),
-        watch: lane::holder(session, Lane::Watch).is_some(),
-        follower: lane::holder(session, Lane::Follower).is_some(),
+        watch: watch.is_some(),
+        watch_since: watch.as_ref().map(|holder| holder.since),
+        watch_pid: watch.as_ref().map(|holder| holder.process.pid),
+        follower: follower.is_some(),
+        follower_since: follower.as_ref().map(|holder| holder.since),
+        follower_pid: follower.as_ref().map(|holder| holder.process.pid),
         lines: state.clerk.len(),
+        kept_back,
+        spent: state.spent,
         forks: state
             .forks
             .iter()
-            .map(|turn| {
-                let followed = lane::holder(session, Lane::Follower).is_some();
-                (turn, turn.stands(state.generation, record.client_lives(), followed, run.desk.now()))
-            })
+            .map(|turn| (turn, turn.stands(state.generation, seat.alive, seat.lane.is_some(), run.desk.now())))
             .filter(|(_, stands)| *stands != TurnState::Ended)
             .map(|(turn, stands)| Running {
                 name: turn.name.clone(),
@@ -195,10 +248,35 @@ fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionSta
                 thread: turn.thread.as_ref().map(|(_, thread)| *thread),
                 state: stands,
                 since: turn.opened,
+                renewed: turn.renewed,
+                ending: turn.ending.map(|(since, _)| since),
+                cost: turn.cost,
             })
             .collect(),
         pages: pages.iter().map(|page| page_status(run, page)).collect::<Result<_>>()?,
     })
+}
+
+/// Returns the threads of a page that are kept back, the queue's in its order (R33), then the others.
+fn kept(reading: &Reading<'_>) -> Vec<KeptBack> {
+    let place = |thread: ThreadId| {
+        reading.state.queue.iter().position(|(page, queued)| page == reading.page && *queued == thread)
+    };
+    let mut kept: Vec<(usize, KeptBack)> = reading
+        .view
+        .in_order()
+        .filter(|thread| reading.kept_back(thread))
+        .filter_map(|thread| {
+            let (oldest, newest) = (thread.input().next()?.ts, thread.input().next_back()?.ts);
+            let (at, most) = (place(thread.id), oldest.plus(keep_back::MOST));
+            let until = if at.is_some() { most } else { most.min(newest.plus(keep_back::LINE)) };
+            let kept =
+                KeptBack { page: reading.page.clone(), thread: thread.id, since: oldest, until, queued: at.is_some() };
+            Some((at.unwrap_or(usize::MAX), kept))
+        })
+        .collect();
+    kept.sort_by_key(|(at, _)| *at);
+    kept.into_iter().map(|(_, kept)| kept).collect()
 }
 
 fn page_status(run: &Run, page: &Page) -> Result<PageStatus> {
@@ -217,7 +295,7 @@ fn page_status(run: &Run, page: &Page) -> Result<PageStatus> {
     })
 }
 
-fn session_text(session: &SessionStatus, out: &mut String) {
+fn session_text(session: &SessionStatus, now: Ts, out: &mut String) {
     let doing = match (session.live, session.turn_since) {
         (false, _) => "ended".to_owned(),
         (true, Some(since)) => format!("at work since {}", since.brief()),
@@ -231,18 +309,60 @@ fn session_text(session: &SessionStatus, out: &mut String) {
         styled(Style::Bold, &text::one_line(session.id.as_str())),
         text::one_line(&session.cwd)
     );
-    for fork in &session.forks {
-        let thread = fork.thread.map_or(String::new(), |thread| format!(" on thread {thread}"));
-        let state = format!("{:?}", fork.state).to_lowercase();
-        let name = text::one_line(&fork.name);
-        let _ = writeln!(out, "  fork {name}{thread}: {state} since {}; leaf fork stop {name}", fork.since.brief());
+    lane_text("follower", session.follower_since, session.follower_pid, out);
+    lane_text("watch", session.watch_since, session.watch_pid, out);
+    for kept in &session.kept_back {
+        let left = text::count(usize::try_from((kept.until.0 - now.0 + 999) / 1000).unwrap_or(0), "second");
+        let what = if kept.queued { "waits for a fork to be free" } else { "is kept back for a line fork" };
+        let _ = writeln!(out, "  thread {} {what} since {}; main's in {left}", kept.thread, kept.since.brief());
     }
+    for fork in &session.forks {
+        let shared = session.forks.iter().filter(|other| other.name == fork.name).count() > 1;
+        fork_text(fork, shared, out);
+    }
+    spent_text(session.spent, out);
     for page in &session.pages {
         page_text(page, out);
     }
     if session.pages.is_empty() {
         out.push_str("  no page yet: `leaf thread new TEXT` begins one\n");
     }
+}
+
+fn lane_text(what: &str, since: Option<Ts>, pid: Option<i32>, out: &mut String) {
+    if let (Some(since), Some(pid)) = (since, pid) {
+        let _ = writeln!(out, "  {what} since {}, pid {pid}; it leaves with the client", since.brief());
+    }
+}
+
+fn fork_text(fork: &Running, shared: bool, out: &mut String) {
+    let thread = fork.thread.map_or(String::new(), |thread| format!(" on thread {thread}"));
+    let state = if fork.ending.is_some() { "ending" } else { stands(fork.state) };
+    let name = text::one_line(&fork.name);
+    let cost = cost_words(fork.cost);
+    let cost = if cost.is_empty() { cost } else { format!(", {cost}") };
+    let _ = writeln!(
+        out,
+        "  fork {name}{thread}: {state} since {}, last heard of {}{cost}; stop: leaf fork stop {}",
+        fork.since.brief(),
+        fork.renewed.brief(),
+        // A run that leaf did not start may have no name.
+        if name.is_empty() || shared { fork.turn.to_string() } else { name.clone() }
+    );
+}
+
+fn spent_text(spent: Spent, out: &mut String) {
+    if spent == Spent::default() {
+        return;
+    }
+    let cost = cost_words(spent.cost);
+    let told = if cost.is_empty() { "the client told no cost".to_owned() } else { cost };
+    let _ = writeln!(
+        out,
+        "  since it began: {}, {}; {told}",
+        text::count(spent.forks as usize, "run") + " of forks",
+        text::count(spent.lines as usize, "line fork") + " asked",
+    );
 }
 
 fn page_text(page: &PageStatus, out: &mut String) {

@@ -45,13 +45,16 @@ pub fn run(run: &Run, args: &WhyArgs) -> Result<()> {
         }
     }
     story.sort_by_key(|entry| entry.ts);
+    let story = accounted(story);
     if run.common.json {
         return output::print_json(&story);
     }
     let mut out = String::new();
     for entry in &story {
         let rule = entry.rule.as_ref().map_or(String::new(), |rule| format!(" ({rule})"));
-        let _ = writeln!(out, "{}  {}{rule}", entry.ts.brief(), sentence(entry));
+        let cost = output::cost_words(entry.cost());
+        let cost = if cost.is_empty() { cost } else { format!(" It cost {cost}.") };
+        let _ = writeln!(out, "{}  {}{cost}{rule}", entry.ts.brief(), sentence(entry));
     }
     if out.is_empty() {
         out = format!(
@@ -60,6 +63,22 @@ pub fn run(run: &Run, args: &WhyArgs) -> Result<()> {
         );
     }
     output::print(&out)
+}
+
+/// Puts a cost that came by itself to the entry that it is of: the end of its turn, or its rest (R122).
+fn accounted(story: Vec<Entry>) -> Vec<Entry> {
+    let (costs, mut story): (Vec<Entry>, Vec<Entry>) = story.into_iter().partition(|entry| entry.kind == Kind::Cost);
+    for cost in costs {
+        let of = |entry: &Entry| {
+            cost.turn.is_some() && entry.turn == cost.turn && matches!(entry.kind, Kind::Ended | Kind::Resting)
+        };
+        let before = story.iter().rposition(|entry| of(entry) && entry.ts <= cost.ts);
+        if let Some(at) = before.or_else(|| story.iter().position(of)) {
+            let sum = story[at].cost().plus(cost.cost());
+            story[at] = story[at].clone().at(sum);
+        }
+    }
+    story
 }
 
 /// Returns the entries that are a thread's: those that name it, and the ends of the turns that took it.
@@ -77,7 +96,7 @@ fn of_thread(
                 turns.extend(entry.turn);
                 true
             }
-            Kind::KeptBack | Kind::Line | Kind::Sort | Kind::Queued | Kind::Handed | Kind::Refused => own,
+            Kind::KeptBack | Kind::Line | Kind::Sort | Kind::Queued | Kind::Handed | Kind::Refused | Kind::Cost => own,
             Kind::Ended if own => true,
             Kind::Named | Kind::Renewed | Kind::Lapsed | Kind::Resting | Kind::Ending => {
                 entry.by == Some(By::Fork) && entry.turn.is_some_and(|turn| turns.contains(&turn))
@@ -170,12 +189,14 @@ fn sentence(entry: &Entry) -> String {
         | Kind::Continued
         | Kind::Clerk
         | Kind::Printed
+        | Kind::Cost
         | Kind::Checkpoint
         | Kind::Unknown => String::new(),
     }
 }
 
-fn evidence(evidence: Evidence) -> &'static str {
+/// Returns what an end rests on, for a person.
+pub fn evidence(evidence: Evidence) -> &'static str {
     match evidence {
         Evidence::Stop => "it stopped",
         Evidence::StopFailure => "the model's service failed",

@@ -9,7 +9,7 @@ use anyhow::Result;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use super::state::State;
+use super::state::{ForkTurn, State};
 use crate::FORMAT;
 use crate::clock::Ts;
 use crate::ids::{AgentId, DeliveryId, Generation, MessageId, PageId, SessionId, ThreadId, TodoId, TurnId};
@@ -80,6 +80,8 @@ pub enum Kind {
     Printed,
     /// A write was refused, and by which rule.
     Refused,
+    /// What a run or a question cost, where no entry of its own could say so: a rest, a report after the end (R122).
+    Cost,
     /// What came before this piece.
     Checkpoint,
     /// A kind of another version.
@@ -208,6 +210,34 @@ pub enum Action {
     },
 }
 
+/// What a run cost, where the client tells it (R122).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Tokens: input, output and cache, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Time, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ms: Option<u64>,
+}
+
+impl Cost {
+    /// Whether the client told anything.
+    pub fn is_told(self) -> bool {
+        self.tokens.is_some() || self.ms.is_some()
+    }
+
+    /// Returns the sum; what neither tells stays untold.
+    #[must_use]
+    pub fn plus(self, other: Cost) -> Cost {
+        let sum = |one: Option<u64>, two: Option<u64>| match (one, two) {
+            (Some(one), Some(two)) => Some(one.saturating_add(two)),
+            (one, two) => one.or(two),
+        };
+        Cost { tokens: sum(self.tokens, other.tokens), ms: sum(self.ms, other.ms) }
+    }
+}
+
 /// One entry of the journal. Flat, as the contract lists the fields; which of them a kind has is said at its constructor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
@@ -305,6 +335,12 @@ pub struct Entry {
     /// Whether main's turn was interrupted, with the pages' `seq` then (R105).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<BTreeMap<PageId, u32>>,
+    /// What it cost, tokens (R122).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// What it cost, milliseconds (R122).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ms: Option<u64>,
     /// A checkpoint's state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Box<State>>,
@@ -368,6 +404,8 @@ impl Entry {
             does: None,
             marked: false,
             interrupted: None,
+            tokens: None,
+            ms: None,
             state: None,
             piece: None,
         }
@@ -386,6 +424,31 @@ impl Entry {
     /// Main's turn was renewed.
     pub fn renewed(ts: Ts, turn: TurnId, boundary: bool) -> Entry {
         Entry { turn: Some(turn), by: Some(By::Main), boundary, ..Entry::new(ts, Kind::Renewed) }
+    }
+
+    /// Returns what it cost.
+    pub fn cost(&self) -> Cost {
+        Cost { tokens: self.tokens, ms: self.ms }
+    }
+
+    /// Returns the entry with what it cost.
+    #[must_use]
+    pub fn at(self, cost: Cost) -> Entry {
+        Entry { tokens: cost.tokens, ms: cost.ms, ..self }
+    }
+
+    /// What a run cost, where its end can't say so (R122). `None` where nothing is told, or was told already.
+    pub fn account(ts: Ts, turn: &ForkTurn, cost: Cost) -> Option<Entry> {
+        let entry = Entry {
+            page: turn.thread.as_ref().map(|(page, _)| page.clone()),
+            thread: turn.thread.as_ref().map(|(_, thread)| *thread),
+            turn: Some(turn.id),
+            agent: turn.agent.clone(),
+            by: Some(By::Fork),
+            rule: Some("R122".to_owned()),
+            ..Entry::new(ts, Kind::Cost)
+        };
+        (cost.is_told() && !turn.accounted).then(|| entry.at(cost))
     }
 
     /// A line for the clerk.

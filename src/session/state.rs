@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::{Action, ClerkLine, Entry, Evidence, Kind, Naming, Outcome};
+use super::journal::{Action, ClerkLine, Cost, Entry, Evidence, Kind, Naming, Outcome};
 use crate::clock::Ts;
 use crate::ids::{AgentId, DeliveryId, Generation, MessageId, PageId, ThreadId, TurnId};
 use crate::page::event::By;
@@ -64,6 +64,21 @@ pub struct State {
     pub kept: BTreeSet<(PageId, MessageId)>,
     /// The pages' `seq` as main was last interrupted: what was there then waits for the next prompt (R105).
     pub interrupted: BTreeMap<PageId, u32>,
+    /// What ran because of leaf in this generation (R122).
+    #[serde(default)]
+    pub spent: Spent,
+}
+
+/// What ran because of leaf in a generation, with what the client told of its cost (R122).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// Runs of forks.
+    pub forks: u32,
+    /// Questions that a line fork answered.
+    pub lines: u32,
+    /// The sum of what the client told; some runs' it never does.
+    #[serde(flatten)]
+    pub cost: Cost,
 }
 
 /// A run of a fork.
@@ -107,6 +122,12 @@ pub struct ForkTurn {
     pub ended: Option<Ts>,
     /// How it was judged.
     pub outcome: Option<Outcome>,
+    /// What it cost so far, where the client told (R122).
+    #[serde(default)]
+    pub cost: Cost,
+    /// Whether its cost was told at its end or after it: a report that is repeated counts once.
+    #[serde(default)]
+    pub accounted: bool,
     /// What the module was told, until the run began (R29).
     pub action: Option<Action>,
 }
@@ -259,6 +280,7 @@ impl State {
                 self.calls.clear();
                 self.queue.clear();
                 self.stops.clear();
+                self.spent = Spent::default();
             }
             Kind::Begun => {
                 let Some(turn) = entry.turn else { return };
@@ -299,9 +321,12 @@ impl State {
                 if let Some(turn) = self.fork_mut(entry.turn) {
                     turn.ended = Some(entry.ts);
                     turn.outcome = entry.outcome;
+                    turn.cost = turn.cost.plus(entry.cost());
+                    turn.accounted = entry.cost().is_told();
                     turn.action = None;
                     let agent = turn.agent.clone();
                     let unnamed = agent.is_none();
+                    self.spent.cost = self.spent.cost.plus(entry.cost());
                     self.unnamed_ended |= unnamed;
                     // Its calls are over with its run, its helpers' too (R72).
                     let helpers = &self.agents;
@@ -392,7 +417,12 @@ impl State {
                     self.kept.extend(entry.messages.iter().map(|message| (page.clone(), *message)));
                 }
             }
-            Kind::Line | Kind::Sort | Kind::Refused | Kind::Checkpoint | Kind::Unknown => {}
+            Kind::Line => {
+                self.spent.lines += 1;
+                self.spent.cost = self.spent.cost.plus(entry.cost());
+            }
+            Kind::Cost => self.apply_cost(entry),
+            Kind::Sort | Kind::Refused | Kind::Checkpoint | Kind::Unknown => {}
         }
     }
 
@@ -456,6 +486,7 @@ impl State {
             }
             return;
         }
+        self.spent.forks += 1;
         self.forks.push(ForkTurn {
             id,
             thread: Some((page, thread)),
@@ -476,6 +507,8 @@ impl State {
             told: 0,
             ended: None,
             outcome: None,
+            cost: Cost::default(),
+            accounted: false,
             action: entry.does.clone(),
         });
         self.know(entry.agent.as_ref());
@@ -483,6 +516,20 @@ impl State {
             self.next_line = self.next_line.max(line.id);
             self.clerk.push(line.clone());
         }
+    }
+
+    /// A cost that came by itself: of a turn that rests or has ended, or of a line that was not posted (R122).
+    fn apply_cost(&mut self, entry: &Entry) {
+        match (entry.turn, self.fork_mut(entry.turn)) {
+            (Some(_), Some(turn)) if turn.accounted => return,
+            (Some(_), Some(turn)) => {
+                turn.cost = turn.cost.plus(entry.cost());
+                turn.accounted = turn.ended.is_some();
+            }
+            (Some(_), None) => return,
+            (None, _) => self.spent.lines += 1,
+        }
+        self.spent.cost = self.spent.cost.plus(entry.cost());
     }
 
     /// A fork's run began (R79); one that leaf did not start opens its turn with it, named (R45).
@@ -496,6 +543,7 @@ impl State {
             turn.action = None;
             return;
         }
+        self.spent.forks += 1;
         self.forks.push(ForkTurn {
             id,
             thread: None,
@@ -516,6 +564,8 @@ impl State {
             told: 0,
             ended: None,
             outcome: None,
+            cost: Cost::default(),
+            accounted: false,
             action: None,
         });
         self.know(entry.agent.as_ref());

@@ -20,7 +20,7 @@ use leaf_threads::refused::Refused;
 use leaf_threads::rules::answer::{self, Answer};
 use leaf_threads::rules::deliver::{self, Continue, inbox};
 use leaf_threads::rules::holding::{self, Reading};
-use leaf_threads::rules::{ended, take, writes};
+use leaf_threads::rules::{ended, prompts, take, writes};
 use leaf_threads::session::journal::{Action, Entry, Evidence, Kind, Naming, Outcome as Judged};
 use leaf_threads::session::state::{RENEWAL as RENEWAL_MS, State, TurnState};
 use leaf_threads::transaction;
@@ -915,7 +915,7 @@ impl<'r> Day<'r> {
                 return Ok(());
             }
             take::Take::Resume { agent, into, name } => (into, Some(agent), name),
-            take::Take::Spawn => (None, None, take::name(id)),
+            take::Take::Spawn => (None, None, prompts::name(id)),
         };
         let turn = into.unwrap_or(TurnId(self.turns.len() as u64 + 1));
         let taken = Entry {
