@@ -1,6 +1,6 @@
 // leaf's hooks module for Claude Code: it keeps `leaf follow` running and does what that prints. It holds no rule: who has a
 // message, what becomes of it and when a run is over is decided by the binary.
-import type { EngineInterface, Register } from 'claude-code'
+import type { EngineInterface, ModelUsage, Register } from 'claude-code'
 
 /** What the binary says is to be done next (`ACTION` of `leaf fork line`). */
 type Action = Start | { action: 'queued' | 'main' | 'ask' | 'none' | 'todo' }
@@ -21,9 +21,11 @@ type Line = {
 /** How a command of leaf's came out. */
 type Ran = { code: number; out: string; err: string }
 
-/** How long a follower that left by itself, and one that died, is waited for, milliseconds. */
+/** A follower that died is back after this long, one that dies again and again after ever longer, milliseconds. */
+const SOON = 100
+const LATE = 30_000
+/** One that left by itself, for a newer one or with the session, is started again after this long, milliseconds. */
 const LEFT = 2_000
-const DIED = 100
 
 /** The follower's proof that it is this module that speaks. */
 let token: string | undefined
@@ -32,6 +34,9 @@ const asked = new Set<string>()
 /** The agents that were started, by the turn they run in; empty while it is being started. */
 const agents = new Map<string, string>()
 
+/** The agents whose end was reported and whose turn's cost comes next. */
+const forks = new Set<string>()
+
 async function leaf($: EngineInterface, args: string[], stdin = ''): Promise<Ran> {
   const env = await $.process.hookEnv()
   if (token !== undefined) env.LEAF_TOKEN = token
@@ -39,10 +44,9 @@ async function leaf($: EngineInterface, args: string[], stdin = ''): Promise<Ran
   return { code: exitCode ?? 1, out: stdout.trim(), err: stderr.trim() }
 }
 
-/** Keeps the follower running: killed, it is back at once; one that left may have left for a newer one. */
+/** Keeps the follower running. */
 async function follow($: EngineInterface): Promise<void> {
-  for (;;) {
-    let pause = DIED
+  for (let pause = SOON; ; pause = Math.min(2 * pause, LATE)) {
     try {
       const env = await $.process.hookEnv()
       const follower = $.process.spawn({ argv: [`${env.CLAUDE_PLUGIN_ROOT}/bin/leaf`, 'follow', '--status'], env })
@@ -54,12 +58,13 @@ async function follow($: EngineInterface): Promise<void> {
           break
         }
         if (piece.value.stream !== 'stdout') continue
+        pause = SOON
         const lines = (rest + piece.value.text).split('\n')
         rest = lines.pop() ?? ''
         for (const line of lines) void obey($, JSON.parse(line) as Line).catch(() => {})
       }
     } catch {
-      pause = LEFT
+      // It could not be started.
     }
     token = undefined
     await $.clock.sleep(pause)
@@ -91,12 +96,24 @@ async function ask($: EngineInterface, { thread, through, question }: NonNullabl
 /** What the line fork says: where there is none yet, the text says why, and is a failed line. */
 async function words($: EngineInterface, prompt: string): Promise<{ text: string; cost: string[] }> {
   try {
+    const since = await $.clock.now()
     const reply = await $.model.fork({ prompt })
-    if (reply.isAnswered) return { text: reply.text, cost: [] }
+    if (reply.isAnswered) return { text: reply.text, cost: cost(reply.usage, (await $.clock.now()) - since) }
     return { text: `the line fork gave no answer: ${reply.reason}`, cost: [] }
   } catch (error) {
-    return { text: `the line fork failed: ${String(error)}`, cost: [] }
+    return { text: `the line fork failed: ${why(error)}`, cost: [] }
   }
+}
+
+/** What a run cost, as `leaf` takes it: all its tokens, and how long it took. */
+function cost(usage: ModelUsage | undefined, ms: number): string[] {
+  if (usage === undefined) return []
+  const tokens = usage.input_tokens + usage.output_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens
+  return ['--tokens', `${tokens}`, '--ms', `${Math.round(ms)}`]
+}
+
+function why(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 async function act($: EngineInterface, action: Action): Promise<void> {
@@ -111,7 +128,7 @@ async function act($: EngineInterface, action: Action): Promise<void> {
       agents.set(turn, agent)
     } catch (error) {
       agents.delete(turn)
-      await leaf($, ['fork', 'ended', '--turn', turn, '--failed'], String(error))
+      await leaf($, ['fork', 'ended', '--turn', turn, '--failed'], why(error))
       return
     }
   } else if (action.action === 'resume') {
@@ -167,15 +184,23 @@ export const register: Register = on => {
   on('agent.report', async ($, e, next) => {
     if (e.subagentType !== 'fork') return next(e)
     const failed = e.status === 'completed' ? [] : ['--failed']
-    const { code, out } = await leaf($, ['fork', 'ended', '--agent', e.agentId, ...failed], e.text)
+    const text = e.status === 'stopped' ? 'it was stopped' : e.text
+    const { code, out } = await leaf($, ['fork', 'ended', '--agent', e.agentId, ...failed], text)
     // A run that main or the user started reports to them; what leaf started, leaf tells of.
+    if (code === 0) forks.add(e.agentId)
     const ours = code === 0 && (JSON.parse(out) as { thread: string | null }).thread !== null
     return ours ? { consumed: 'leaf tells of its own forks' } : next(e)
   }).catch(($, e, next) => next(e))
 
   on('turn.complete', async ($, e, next) => {
-    // Only an interruption and an error end main's turn without a Stop.
-    if (e.agentId === undefined && e.reason !== 'answer') await leaf($, ['turn', 'ended', ...(e.isAborted ? ['--interrupted'] : [])])
+    if (e.agentId === undefined) {
+      // Only an interruption and an error end main's turn without a Stop.
+      if (e.reason !== 'answer') await leaf($, ['turn', 'ended', ...(e.isAborted ? ['--interrupted'] : [])])
+    } else if (forks.has(e.agentId)) {
+      // The end itself was reported before; this tells what it cost.
+      forks.delete(e.agentId)
+      await leaf($, ['fork', 'ended', '--agent', e.agentId, ...cost(e.usage, e.durationMs)], e.answer)
+    }
     return next(e)
   })
 }
