@@ -360,6 +360,13 @@ impl Client {
         all.filter(|(_, line)| line.contains("leaf follow")).map(|(pid, _)| pid).collect()
     }
 
+    /// Kills a process with -9. It may have left before.
+    pub fn kill(&self, pid: i32) {
+        if let Some(pid) = Pid::from_raw(pid) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
     /// The client's own process.
     pub fn pid(&self) -> i32 {
         let all = self.processes().into_iter();
@@ -378,10 +385,7 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         for (pid, _) in self.processes() {
-            if let Some(pid) = Pid::from_raw(pid) {
-                // It may have left by itself meanwhile.
-                let _ = kill_process(pid, Signal::KILL);
-            }
+            self.kill(pid);
         }
         if self.settled {
             return;
