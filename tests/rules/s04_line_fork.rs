@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use crate::support::desk::{Desk, read_log, references};
+use crate::support::desk::{Desk, id, read_log, references};
 use crate::support::forks::{Follower, forking, holder_kind, main_owes, session_dir, status, text, why_of};
+use crate::support::prompts::{HOSTILE, assert_harmless, common, fenced, mark};
 use serde_json::{Value, json};
 
 #[test]
@@ -239,4 +240,134 @@ fn contract_the_question_is_fenced_and_names_the_thread_and_message() {
         assert!(ask.question.contains(word), "R21: {word}: {}", ask.question);
     }
     let _ = main.id();
+}
+
+#[test]
+fn r020_it_is_told_that_it_has_no_tools_and_is_to_answer_at_once() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    desk.thread("a question");
+    let question = follower.ask().question;
+    for said in ["no tools", "straight away", "one JSON object", "1 to 200 characters", "1 to 80 characters"] {
+        assert!(question.contains(said), "{said}: {question}");
+    }
+    assert!(question.contains("language that the user writes in"), "{question}");
+}
+
+#[test]
+fn r022_the_question_says_what_is_small() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    desk.thread("a question");
+    let question = follower.ask().question;
+    let small = question.lines().find(|line| line.starts_with("- \"small\":")).expect("what is small");
+    for part in [
+        "start to end beside main",
+        "files, branch, pull requests",
+        "settles no question that main is weighing",
+        "waits on nothing that this session runs",
+        "a look-up",
+        "scratch files of its own",
+        "a dispatch to another session",
+    ] {
+        assert!(small.contains(part), "{part}: {small}");
+    }
+}
+
+#[test]
+fn r023_the_question_says_what_is_significant_and_what_is_for_now() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    desk.thread("a question");
+    let question = follower.ask().question;
+    let said = |word: &str| {
+        let start = format!("- \"{word}\":");
+        question
+            .lines()
+            .find(|line| line.starts_with(&start))
+            .unwrap_or_else(|| panic!("{word}: {question}"))
+            .to_owned()
+    };
+    for part in ["files, its branch or its pull requests", "progress lines of its own"] {
+        assert!(said("significant").contains(part), "{part}: {question}");
+    }
+    for part in ["answer to a question of main's", "steering"] {
+        assert!(said("now").contains(part), "{part}: {question}");
+    }
+}
+
+#[test]
+fn r121_two_questions_of_a_session_part_only_at_their_end() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let one = desk.thread("what is the capital of France?");
+    let one = follower.ask_about(&one).question;
+    desk.advance(3);
+    let two = desk.thread(&"another, much longer, one: ".repeat(20));
+    let two = follower.ask_about(&two).question;
+    // What differs begins with the fence's fresh mark.
+    let constant = one.find("What stands between [").expect("the message's head");
+    assert_eq!(two.find("What stands between ["), Some(constant));
+    assert!(common(&one, &two) >= constant, "the same up to there: {one}\n{two}");
+    assert!(constant > 2000, "the constant part is the long one: {constant}");
+    let head = &one[..constant];
+    assert!(!head.contains("France") && !head.contains("2027"), "nothing of the message before that: {head}");
+}
+
+#[test]
+fn r020_it_sees_what_else_waits_and_the_last_answer() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (thread, fork) = follower.fork("which animal is it?");
+    fork.reply(&fork.reference(), "It is an okapi, of the Ituri forest.");
+    assert_eq!(follower.ended(&fork.turn, "done")["outcome"], "answer");
+    desk.say(&thread, "how tall is it?");
+    follower.ask_about(&thread);
+    let newest = desk.say(&thread, "and how heavy?");
+    let ask = follower.ask_about(&thread);
+    assert_eq!(ask.through, newest);
+    let blocks = fenced(&ask.question);
+    assert_eq!(
+        blocks,
+        ["It is an okapi, of the Ituri forest.", "how tall is it?", "and how heavy?"],
+        "{}",
+        ask.question
+    );
+    assert!(ask.question.contains(&format!("by fork leaf-{thread}")), "whose answer it was: {}", ask.question);
+}
+
+#[test]
+fn r121_a_long_message_is_cut_in_the_question_alone() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let long = format!("count these: {}END", "é".repeat(60_000));
+    let thread = desk.thread(&long);
+    let ask = follower.ask();
+    assert!(ask.question.chars().count() < 16_000, "{}", ask.question.chars().count());
+    assert!(ask.question.contains("count these:") && !ask.question.contains("END"));
+    assert!(ask.question.contains("characters more)"), "it is told that there is more");
+    let action = follower.sorted(&ask, "small");
+    assert!(text(&action["prompt"]).contains("END"), "the fork gets all of it");
+    assert_eq!(desk.thread_state(&thread)["messages"][0]["text"], json!(long));
+}
+
+#[test]
+fn r124_a_message_cannot_leave_its_fence_in_a_question() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let thread = id(&desk.ask(&["thread", "new", HOSTILE, "--title", HOSTILE]));
+    let first = follower.ask_about(&thread);
+    assert_harmless(&first.question);
+    desk.say(&thread, HOSTILE);
+    let second = follower.ask_about(&thread).question;
+    assert_harmless(&second);
+    assert_ne!(mark(&first.question), mark(&second), "a fresh mark each time");
+    assert_eq!(fenced(&second).len(), 2);
 }

@@ -1,11 +1,13 @@
 //! A fork takes a thread: R27–R33, R35.
 
 use std::fs;
+use std::path::PathBuf;
 
-use crate::support::desk::{Desk, Session, id, is_hex, read_log, references};
+use crate::support::desk::{Desk, Session, id, is_hex, mode, read_log, references};
 use crate::support::forks::{
-    Follower, Fork, forking, holder_kind, main_owes, outcome, status, text, turn, turns, why_of,
+    Follower, Fork, forking, holder_kind, main_owes, outcome, session_dir, status, text, turn, turns, why_of,
 };
+use crate::support::prompts::{HOSTILE, assert_harmless, common, fenced};
 use serde_json::{Value, json};
 
 fn limit(desk: &Desk, running: u32) {
@@ -377,4 +379,165 @@ fn r027_killed_at_any_moment_of_a_take_somebody_has_the_message() {
         assert_eq!(status(&desk, &thread), "answered");
     }
     assert!(killed >= 2, "some were killed before their end: {killed}");
+}
+
+#[test]
+fn r121_two_work_prompts_part_only_at_their_end() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (_, one) = follower.take("look it up");
+    desk.advance(7);
+    let (_, two) = follower.take(&"and this, which is longer: ".repeat(30));
+    let (one, two) = (text(&one["prompt"]), text(&two["prompt"]));
+    let constant = one.find("Scratch directory:").expect("its directory");
+    assert!(common(&one, &two) >= constant, "the same up to there: {one}\n{two}");
+    assert!(constant > 2000, "the constant part is the long one: {constant}");
+    let head = &one[..constant];
+    assert!(!head.contains("look it up") && !head.contains("2027") && !head.contains("leaf-"), "{head}");
+}
+
+#[test]
+fn r121_every_command_that_a_work_prompt_names_is_a_real_one() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (thread, fork) = follower.fork("look it up");
+    // As they stand there: an indented line, what follows two blanks is about it.
+    let lines: Vec<&str> = fork.prompt.lines().collect();
+    let named: Vec<String> = lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with("    leaf "))
+        .map(|(at, line)| {
+            let line = line.trim_start().split("  ").next().unwrap_or_default();
+            let heredoc = line.ends_with("<<'END'");
+            let body = if heredoc { format!("\n{}\nEND", lines[at + 1].trim()) } else { String::new() };
+            format!("{line}{body}")
+        })
+        .collect();
+    assert_eq!(named.len(), 5, "{named:?}");
+    let answer = fork.prompt.rsplit("Answer: ").next().and_then(|line| line.lines().next()).expect("its command");
+    let mut bodies = vec![answer.to_owned()];
+    bodies.extend(named);
+    for (n, command) in bodies.iter().enumerate() {
+        // Each answers a message of its own, by that one's reference.
+        let reference = if n == 0 {
+            fork.reference()
+        } else {
+            desk.say(&thread, &format!("and {n}?"));
+            fork.boundary().reference()
+        };
+        let command = command.replace("REF", &reference).replace("THREAD", &thread).replace("TITLE", "'see to it'");
+        fork.call(&command.replace("TEXT", &format!("'answer {n}'"))).ok();
+    }
+    let said: Vec<String> = desk.events("reply").iter().map(|e| text(&e["text"])).collect();
+    assert_eq!(said, ["answer 0", "answer 1", "...", "answer 5"]);
+    assert_eq!(text(&desk.events("line").last().expect("a line")["text"]), "answer 3");
+    assert_eq!(text(&desk.events("todo")[0]["title"]), "see to it");
+    assert!(fork.prompt.contains("HAND BACK:") && fork.prompt.contains("SendMessage with to \"main\""));
+}
+
+#[test]
+fn r121_the_scratch_directory_that_a_prompt_names_is_there() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (thread, fork) = follower.fork("look it up");
+    let scratch = scratch(&fork.prompt);
+    assert_eq!(scratch.file_name().expect("a name").to_string_lossy(), fork.turn);
+    assert!(scratch.starts_with(desk.path("tmp")), "{}", scratch.display());
+    for dir in [scratch.as_path(), scratch.parent().expect("a parent")] {
+        assert!(dir.is_dir(), "{}", dir.display());
+        assert_eq!(mode(dir) & 0o777, 0o700, "{}", dir.display());
+    }
+    // A resumed run's is its own turn's.
+    fork.reply(&fork.reference(), "found");
+    follower.ended(&fork.turn, "done");
+    desk.say(&thread, "and where?");
+    let action = follower.sorted(&follower.ask_about(&thread), "small");
+    let again = self::scratch(&text(&action["prompt"]));
+    assert_eq!(again.file_name().expect("a name").to_string_lossy(), text(&action["turn"]));
+    assert!(again.is_dir() && scratch.is_dir());
+}
+
+#[test]
+fn r125_a_scratch_directory_in_a_place_of_others_is_not_offered() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let uid = own_uid(&desk);
+    let elsewhere = desk.path("home/elsewhere");
+    fs::create_dir(&elsewhere).expect("a directory");
+    std::os::unix::fs::symlink(&elsewhere, desk.path("tmp").join(format!("leaf-{uid}"))).expect("a link");
+    let (thread, action) = follower.take("look it up");
+    assert_eq!(action["action"], "spawn", "{action}");
+    let prompt = text(&action["prompt"]);
+    assert!(prompt.contains("Scratch directory: none"), "{prompt}");
+    assert_eq!(fs::read_dir(&elsewhere).expect("a directory").count(), 0);
+    assert_eq!(holder_kind(&desk, &thread), "fork");
+    assert_eq!(desk.errors().len(), 1, "{:?}", desk.errors());
+}
+
+#[test]
+fn contract_a_scratch_directory_goes_with_its_turns_record() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (thread, first) = follower.fork("look it up");
+    let oldest = scratch(&first.prompt);
+    fs::write(oldest.join("notes"), "n").expect("a file of the fork's");
+    first.reply(&first.reference(), "found");
+    follower.ended(&first.turn, "done");
+    // As many ended turns as a session's record holds, as its journal tells them.
+    let journal = session_dir(&desk, &main).join("journal.jsonl");
+    let mut lines = fs::read_to_string(&journal).expect("the journal");
+    let taken: Value = serde_json::from_str(
+        lines.lines().find(|line| line.contains("\"kind\":\"taken\"")).expect("the first turn's entry"),
+    )
+    .expect("JSON");
+    for n in 0..255 {
+        let mut entry = taken.clone();
+        entry["turn"] = json!(format!("{n:016x}"));
+        entry["name"] = json!("leaf-00000000");
+        let ended = json!({"ts": entry["ts"], "kind": "ended", "turn": entry["turn"], "by": "fork", "outcome": "void"});
+        entry.as_object_mut().expect("an object").remove("does");
+        lines.push_str(&format!("{entry}\n{ended}\n"));
+    }
+    fs::write(&journal, lines).expect("the journal");
+    let _ = fs::remove_file(session_dir(&desk, &main).join("state.json"));
+    assert!(oldest.is_dir());
+    let (_, second) = follower.fork("and this");
+    let newest = scratch(&second.prompt);
+    second.reply(&second.reference(), "found");
+    assert_eq!(follower.ended(&second.turn, "done")["outcome"], "answer");
+    assert!(turns(&desk).iter().all(|turn| turn["turn"] != json!(first.turn)), "its record went");
+    assert!(!oldest.exists(), "and its directory");
+    assert!(newest.is_dir());
+    let _ = thread;
+}
+
+#[test]
+fn r124_a_message_cannot_leave_its_fence_in_a_work_prompt() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let thread = id(&desk.ask(&["thread", "new", HOSTILE, "--title", HOSTILE]));
+    let action = follower.sorted(&follower.ask_about(&thread), "small");
+    let prompt = text(&action["prompt"]);
+    assert_harmless(&prompt);
+    assert_eq!(fenced(&prompt).len(), 1, "{prompt}");
+    let last = prompt.trim_end().lines().next_back().expect("a last line").to_owned();
+    assert!(last.starts_with("Answer: leaf thread reply "), "leaf's own words have the last line: {last}");
+}
+
+/// The directory that a prompt names.
+#[track_caller]
+fn scratch(prompt: &str) -> PathBuf {
+    let line = prompt.lines().find_map(|line| line.strip_prefix("Scratch directory: "));
+    PathBuf::from(line.unwrap_or_else(|| panic!("a scratch directory: {prompt}")))
+}
+
+fn own_uid(desk: &Desk) -> u32 {
+    std::os::unix::fs::MetadataExt::uid(&fs::metadata(desk.state_dir()).expect("the state directory"))
 }

@@ -3,3 +3,4 @@
 
 pub mod desk;
 pub mod forks;
+pub mod prompts;
