@@ -8,34 +8,40 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::cli::Run;
-use crate::context;
+use crate::cli::{Run, output};
+use crate::clock::Ts;
 use crate::desk::Speaker;
-use crate::forks::{go_on, take_thread};
+use crate::duty;
+use crate::forks::go_on;
+use crate::headless;
 use crate::ids::{MessageId, PageId, ThreadId, TurnId, sha256_hex};
 use crate::page::view::View;
 use crate::page::{Page, state};
 use crate::refused::Refused;
 use crate::rules::deliver::{inbox, wakes};
 use crate::rules::holding::{Holder, Reading, Seat};
+use crate::rules::way::Way;
 use crate::session::Session;
 use crate::session::journal::{Action, Entry, Evidence, Kind};
 use crate::session::lane::{self, Held, Lane, LaneRecord};
 use crate::session::liveness::{Life, Process};
-use crate::session::state::TurnState;
-use crate::transaction::{self, Transaction};
-use crate::watch::Sleeper;
+use crate::session::state::{ForkTurn, TurnState};
+use crate::sleeper::{Signature, Sleeper, Until};
+use crate::transaction::Transaction;
 
 /// What went unanswered for this long is printed again.
 const AGAIN: Duration = Duration::from_secs(10);
-/// The stat poll beneath the file notifications.
-const POLL: Duration = Duration::from_millis(250);
+/// How long a look that failed is left alone.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Follows the session's pages until stdout closes, the client dies or a newer follower comes.
 ///
 /// # Errors
 /// Where there is no session to follow, or its records can't be read.
 pub fn run(run: &Run, status: bool) -> Result<()> {
+    if run.turn.is_some() {
+        return nothing_to_follow();
+    }
     let speaker = run.desk.speaker()?;
     let session = match (run.session(&speaker)?, &speaker) {
         (Some(session), _) => session,
@@ -56,12 +62,21 @@ pub fn run(run: &Run, status: bool) -> Result<()> {
         asked: BTreeMap::new(),
         started: BTreeMap::new(),
         going_on: BTreeMap::new(),
+        runners: Vec::new(),
         woken: 0,
         status: status.then(String::new),
         out: true,
     };
     follower.say(&json!({ "token": token }));
     follower.follow()
+}
+
+/// In a headless run there is nothing to follow (R118): it stays, so that the module doesn't start it again and again.
+fn nothing_to_follow() -> Result<()> {
+    while output::is_read() {
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 /// The lane's record, with each page's `seq`, is written under the session's lock before anyone may see it as live (R19).
@@ -98,6 +113,8 @@ struct Follower<'a> {
     started: BTreeMap<TurnId, Instant>,
     /// What a resting run is to go on with, until it does.
     going_on: BTreeMap<TurnId, Action>,
+    /// The processes of headless runs that go on.
+    runners: Vec<Process>,
     /// How much news an idle session was woken for.
     woken: u64,
     /// The session's threads as last printed, where that is wanted.
@@ -114,10 +131,11 @@ impl Follower<'_> {
 
     /// Whether the reader of stdout is gone.
     fn unread(&self) -> bool {
-        !self.out || !crate::cli::output::is_read()
+        !self.out || !output::is_read()
     }
 
     fn follow(&mut self) -> Result<()> {
+        let mut sleeper = Sleeper::new(&self.run.desk.clock);
         loop {
             let gone = self.client.as_ref().is_some_and(|client| client.life() == Life::Dead);
             if !self.held.wanted() || gone || self.unread() {
@@ -135,13 +153,22 @@ impl Follower<'_> {
                 self.held = held;
                 self.session = next;
             }
-            if let Err(error) = self.look() {
-                crate::errors::note(&format!("follow: {error:#}"));
-            }
-            let pages = home.path().join("pages");
-            let mut paths = vec![self.session.dir.path().to_path_buf()];
-            paths.extend(self.session.record.pages.iter().map(|page| pages.join(page.as_str())));
-            Sleeper::new(&paths).sleep(POLL);
+            // Before anything is read: what changes from here on ends the sleep.
+            sleeper.listen(&home, &self.session);
+            let seen = Signature::of(&home, &self.session);
+            let (instant, mut within) = match self.look() {
+                Ok(next) => next,
+                Err(error) => {
+                    crate::errors::note(&format!("follow: {error:#}"));
+                    std::thread::sleep(PAUSE);
+                    (None, None)
+                }
+            };
+            within = [within, self.again()].into_iter().flatten().min();
+            let client = self.client.clone();
+            let mut processes: Vec<&Process> = client.iter().collect();
+            processes.extend(self.runners.iter());
+            sleeper.sleep(&home, &self.session, &seen, &Until { instant, within, processes, reader: true });
         }
     }
 
@@ -154,34 +181,22 @@ impl Follower<'_> {
         })
     }
 
-    fn look(&mut self) -> Result<()> {
+    /// Does what is to be done now. Returns when time alone next changes something, or how long until there is more to do.
+    fn look(&mut self) -> Result<(Option<Ts>, Option<Duration>)> {
         let home = self.run.desk.make_home()?;
         let now = self.run.desk.now();
-        let mut views: Vec<(Page, View)> = Vec::new();
-        for page in self.run.desk.held(&home, &self.session.record)? {
-            let view = page.view()?;
-            views.push((page, view));
-        }
+        let views = duty::views(&self.run.desk, &home, &self.session.record)?;
         let seat = self.seat()?;
-        let mut due = false;
-        for (page, view) in &views {
-            let reading = Reading::new(&page.id, &page.record, view, &seat, now);
-            if transaction::is_due(&reading) {
-                due = true;
-                if let Some(page) = Page::open(&home, &page.id)? {
-                    Transaction::open(&self.run.desk, page, self.run.desk.deadline())?.settle()?;
-                }
-            }
+        self.runners = headless::runners(&seat.state);
+        headless::sweep(&seat.state, now);
+        if duty::settle(&self.run.desk, &home, &views, &seat)? {
+            // What changed is looked at anew: writing it ends the sleep.
+            return Ok((None, Some(PAUSE)));
         }
-        if due {
-            // What changed is looked at anew.
-            return Ok(());
-        }
+        headless::begin_waiting(&self.run.desk, &seat.state)?;
         self.show(&views, &seat, now);
         self.stop_asked(&seat)?;
         self.repeat_actions(&seat);
-        let mut asks = Vec::new();
-        let mut head: Option<(PageId, ThreadId)> = None;
         let mut further: Vec<(PageId, TurnId, ThreadId)> = Vec::new();
         for (page, view) in &views {
             let reading = Reading::new(&page.id, &page.record, view, &seat, now);
@@ -192,23 +207,12 @@ impl Follower<'_> {
                     further.push((page.id.clone(), actor.turn, thread.id));
                 }
             }
-            for thread in view.in_order().filter(|thread| reading.kept_back(thread)) {
-                let Some(newest) = thread.input().next_back() else { continue };
-                let key = (page.id.clone(), thread.id);
-                let queued = seat.state.queue.contains(&key);
-                let asked = self.asked.get(&key).filter(|(message, _)| *message == newest.id);
-                // A thread in the queue is asked about anew only for a further message (R33).
-                let known = queued && self.asked.get(&key).is_none_or(|(message, _)| *message == newest.id);
-                if known || asked.is_some_and(|(_, at)| at.elapsed() < AGAIN) {
-                    continue;
-                }
-                asks.push((key, newest.id, context::question(thread)?));
-            }
         }
-        for (key, message, question) in asks {
-            let line = json!({"ask": {"thread": key.1, "through": message, "question": question}});
-            self.say(&line);
-            self.asked.insert(key, (message, Instant::now()));
+        self.asked.retain(|key, (_, at)| at.elapsed() < AGAIN || seat.state.queue.contains(key));
+        let asks = duty::asks(&views, &seat, now, |key| self.asked.get(key).map(|(message, _)| *message))?;
+        for ask in asks {
+            self.say(&json!({"ask": {"thread": ask.key.1, "through": ask.message, "question": ask.question}}));
+            self.asked.insert(ask.key, (ask.message, Instant::now()));
         }
         for (page, turn, thread) in further {
             if let Some(page) = Page::open(&home, &page)? {
@@ -221,36 +225,22 @@ impl Follower<'_> {
                 }
             }
         }
-        let running =
-            seat.state.forks.iter().filter(|turn| turn.stands(seat.state.generation, seat.alive, true, now).runs());
-        let most = self.run.desk.config(&self.session.record.cwd).max_running;
-        if !seat.state.queue.is_empty() && running.count() < most {
-            head = seat.state.queue.first().cloned();
+        if let Some(action) = duty::take_head(&self.run.desk, &home, &self.session.record, &seat, now)? {
+            self.start(&action);
         }
-        if let Some((page, thread)) = head {
-            self.take_head(&page, thread)?;
-        }
-        self.wake(&views, &seat, now)
+        self.wake(&views, &seat, now)?;
+        Ok((duty::next(&views, &seat, true, now), None))
     }
 
-    /// Takes for the head of the queue (R33).
-    fn take_head(&mut self, page: &PageId, thread: ThreadId) -> Result<()> {
-        let home = self.run.desk.make_home()?;
-        let Some(page) = Page::open(&home, page)? else { return Ok(()) };
-        let mut tx = Transaction::open(&self.run.desk, page, self.run.desk.deadline())?;
-        let reading = tx.reading();
-        let kept = reading.view.threads.get(&thread).is_some_and(|thread| reading.kept_back(thread));
-        if !kept {
-            return tx.settle();
-        }
-        let action = take_thread(&self.run.desk, &mut tx, thread)?;
-        drop(tx);
-        self.start(&action);
-        Ok(())
+    /// Returns how long it is until something that was printed is printed again.
+    fn again(&self) -> Option<Duration> {
+        let asked = self.asked.values().map(|(_, at)| at);
+        let printed = asked.chain(self.started.values());
+        printed.filter_map(|at| AGAIN.checked_sub(at.elapsed())).min()
     }
 
     /// Prints the session's threads in one line, whenever it changes.
-    fn show(&mut self, views: &[(Page, View)], seat: &Seat, now: crate::clock::Ts) {
+    fn show(&mut self, views: &[(Page, View)], seat: &Seat, now: Ts) {
         let Some(shown) = &self.status else { return };
         let open = seat.state.main.as_ref().filter(|main| main.ended.is_none()).map(|main| main.id);
         let mut statuses = Vec::new();
@@ -277,6 +267,16 @@ impl Follower<'_> {
         let state = &seat.state;
         self.going_on
             .retain(|turn, _| state.fork(*turn).is_some_and(|turn| turn.ended.is_none() && !turn.rests_on.is_empty()));
+        // An action that `leaf fork line` printed and nobody heard is nobody's but the follower's (R29).
+        let now = self.run.desk.now();
+        let unheard = |turn: &&ForkTurn| {
+            turn.ended.is_none() && turn.begun.is_none() && turn.action.is_some() && matches!(turn.way, None | Some(Way::Module))
+        };
+        for turn in state.forks.iter().filter(unheard) {
+            let age = Duration::from_millis(u64::try_from(now.0 - turn.opened.0).unwrap_or(0));
+            let opened = || Instant::now().checked_sub(age).unwrap_or_else(Instant::now);
+            self.started.entry(turn.id).or_insert_with(opened);
+        }
         let waiting: Vec<Action> = state
             .forks
             .iter()
@@ -294,7 +294,8 @@ impl Follower<'_> {
     /// Tells the module which agents a person asked to stop.
     fn stop_asked(&mut self, seat: &Seat) -> Result<()> {
         for id in &seat.state.stops {
-            if let Some(agent) = seat.state.fork(*id).and_then(|turn| turn.agent.clone()) {
+            let stopped = seat.state.fork(*id).filter(|turn| turn.way != Some(Way::Headless));
+            if let Some(agent) = stopped.and_then(|turn| turn.agent.clone()) {
                 self.say(&json!({"stop": {"agent_id": agent}}));
             }
             let told = Entry {
@@ -311,7 +312,7 @@ impl Follower<'_> {
     }
 
     /// Wakes an idle session for new input, once for each (R105).
-    fn wake(&mut self, views: &[(Page, View)], seat: &Seat, now: crate::clock::Ts) -> Result<()> {
+    fn wake(&mut self, views: &[(Page, View)], seat: &Seat, now: Ts) -> Result<()> {
         let id = self.session.record.id.clone();
         // A run that nobody attends is over at its Stop: it is never idle.
         if seat.state.open_turn(now).is_some() || !self.session.record.attended {

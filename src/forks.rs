@@ -6,14 +6,19 @@ use anyhow::Result;
 use crate::context;
 use crate::desk::Desk;
 use crate::errors;
+use crate::headless;
 use crate::ids::{AgentId, DeliveryId, MessageId, ThreadId, TurnId};
 use crate::page::event::{By, pickup};
 use crate::rules::changed::{self, Change};
 use crate::rules::deliver::Bundle;
 use crate::rules::prompts::{self, Where};
 use crate::rules::take::{self, Take};
+use crate::rules::way::{self, Choice, Facts, Follows, Way};
 use crate::scratch;
+use crate::session::Session;
 use crate::session::journal::{Action, ClerkLine, Entry, Evidence, Kind, Naming};
+use crate::session::lane::{self, Lane};
+use crate::session::state::State;
 use crate::text::Fence;
 use crate::transaction::Transaction;
 
@@ -32,10 +37,26 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
     let Some(found) = reading.view.threads.get(&thread) else { return Ok(Action::None) };
     let newest = found.input().next_back().map(|message| message.id);
     let Some(newest) = newest else { return Ok(Action::None) };
+    let choice = match &tx.session {
+        Some(session) => way(desk, &session.session, &session.state),
+        None => return Ok(Action::None),
+    };
     let how = match take::how(&reading, found, most) {
-        Take::Resume { .. } if !lapsed.is_empty() => Take::Spawn,
+        // Only the module resumes an agent by itself.
+        Take::Resume { .. } if !lapsed.is_empty() || choice.way != Way::Module => Take::Spawn,
         how => how,
     };
+    if choice.way == Way::Main {
+        let handed = Entry {
+            messages: take::picks(found),
+            why: Some(choice.why),
+            way: Some(Way::Main),
+            rule: Some("R117".to_owned()),
+            ..entry_of(tx, Kind::Handed, thread, newest)
+        };
+        tx.journal(&[handed])?;
+        return Ok(Action::Main);
+    }
     if how == Take::Queue {
         let queued = Entry {
             why: Some(format!("{most} forks run already")),
@@ -64,27 +85,41 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
             };
             (turn, name.clone(), Some(agent.clone()))
         }
+        Take::Spawn | Take::Queue if choice.way == Way::Headless => {
+            let turn = TurnId::new()?;
+            let agent = headless::agent(turn)?;
+            (turn, agent.to_string(), Some(agent))
+        }
         Take::Spawn | Take::Queue => (TurnId::new()?, prompts::name(thread), None),
     };
     let scratch = scratch_of(turn);
-    let action = match &agent {
-        Some(agent) => {
+    let action = match (&how, &agent) {
+        (Take::Resume { .. }, Some(agent)) => {
             let prompt = prompts::resume_prompt(&scratch, &news, &told);
             Action::Resume { turn, agent_id: agent.clone(), prompt }
         }
-        None => Action::Spawn {
-            turn,
-            name: name.clone(),
-            description: prompts::description(turn),
-            prompt: prompts::work_prompt(Where::Session, &scratch, &told),
-        },
+        (Take::Resume { .. } | Take::Spawn | Take::Queue, _) => {
+            let place = if choice.way == Way::Headless { Where::Process } else { Where::Session };
+            Action::Spawn {
+                turn,
+                name: name.clone(),
+                description: prompts::description(turn),
+                prompt: prompts::work_prompt(place, &scratch, &told),
+            }
+        }
     };
+    let asked = choice.way == Way::Subagent;
     let heard = ClerkLine {
         id: 0,
         turn: Some(turn),
-        text: format!("fork {name} took thread {thread}; it answers there."),
+        text: if asked {
+            prompts::start_request(turn, &name, thread)
+        } else {
+            format!("fork {name} took thread {thread}; it answers there.")
+        },
         quote: None,
-        wake: false,
+        // Nobody but main can start it.
+        wake: asked,
     };
     let taken = Entry {
         turn: Some(turn),
@@ -95,6 +130,8 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
         naming: agent.is_some().then_some(Naming::Resume),
         agent,
         does: Some(action.clone()),
+        way: Some(choice.way),
+        why: Some(choice.why),
         line: Some(heard),
         rule: Some("R27".to_owned()),
         ..entry_of(tx, Kind::Taken, thread, newest)
@@ -103,7 +140,35 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
     let Some(opened) = tx.state().fork(turn).cloned() else { return Ok(Action::Main) };
     let actor = tx.fork_actor(&opened);
     tx.page.append(tx.now, vec![pickup(thread, messages, None, actor)], false)?;
-    Ok(action)
+    match choice.way {
+        Way::Module => Ok(action),
+        // The module has no part in it.
+        Way::Subagent | Way::Main => Ok(Action::None),
+        Way::Headless => {
+            headless::begin(desk, tx, turn)?;
+            Ok(Action::None)
+        }
+    }
+}
+
+/// Chooses how a fork of a session would run now (R117).
+pub fn way(desk: &Desk, session: &Session, state: &State) -> Choice {
+    let switches = session.record.switches;
+    way::how(&Facts {
+        follows: match lane::holder(session, Lane::Follower) {
+            // A follower that the module started has a token for it.
+            Some(record) if record.token.is_some() => Follows::Module,
+            Some(_) => Follows::Watch,
+            None => Follows::Nobody,
+        },
+        attended: session.record.attended,
+        limits: switches.limits,
+        module_refused: state.refused(Way::Module),
+        subagent_refused: state.refused(Way::Subagent),
+        headless: switches.pays(),
+        program: headless::program(&desk.env).is_some(),
+        asked: switches.way,
+    })
 }
 
 /// Gives a resting run the further messages of its thread: it goes on in its turn (R80). `None` where there are none.

@@ -74,7 +74,7 @@ fn handle(event: &Event<'_>) -> Result<()> {
     match &event.what {
         What::Other => Ok(()),
         What::Shell { shell, command, input } => say(&event.what, &agents::identity(event, *shell, command, input)),
-        What::Launch { fork } => say(&event.what, &agents::launch(event, *fork)),
+        What::Launch { fork, prompt, input } => say(&event.what, &agents::launch(event, *fork, prompt, input)),
         What::Launched { .. } | What::NotLaunched { .. } | What::TaskStopped(_) => agents::evidence(event),
         _ if event.agent != Agent::Main => agents::event(event),
         What::AgentStarted | What::AgentStopped { .. } => Ok(()),

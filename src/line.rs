@@ -8,6 +8,7 @@ use crate::forks::{entry_of, take_thread};
 use crate::ids::{MessageId, ThreadId};
 use crate::page::event::{Author, Body, draft};
 use crate::rules::take::{self, LineAnswer};
+use crate::rules::way::Way;
 use crate::session::journal::{Action, ClerkLine, Cost, Entry, Kind, Sort};
 use crate::session::state::ForkTurn;
 use crate::text;
@@ -56,7 +57,12 @@ fn standing_action(tx: &Transaction, thread: ThreadId) -> Option<Action> {
         turn.thread.as_ref().is_some_and(|(page, id)| page == reading.page && *id == thread)
             && reading.stands(turn.id).runs()
     };
-    reading.state.forks.iter().find(here).and_then(|turn| turn.action.clone())
+    let turn = reading.state.forks.iter().find(here)?;
+    match turn.way {
+        // Main starts it, or a process of its own is.
+        Some(Way::Subagent | Way::Headless | Way::Main) => turn.action.as_ref().map(|_| Action::None),
+        Some(Way::Module) | None => turn.action.clone(),
+    }
 }
 
 /// Hands what waits in a thread to main (R16).

@@ -5,6 +5,7 @@ use anyhow::Result;
 
 use crate::clock::Ts;
 use crate::desk::Desk;
+use crate::headless;
 use crate::ids::TurnId;
 use crate::lock::Deadline;
 use crate::page::event::{Actor, By};
@@ -98,7 +99,15 @@ impl Transaction {
     /// Where the journal can't be written.
     pub fn settle(&mut self) -> Result<()> {
         for (turn, evidence) in due_ends(&self.reading()) {
-            self.end(turn, evidence, "", true)?;
+            let runner = self.state().fork(turn).and_then(|fork| fork.runner.clone());
+            match (evidence, runner) {
+                // A headless run says its last words to a file (R118).
+                (Evidence::Process, Some(runner)) => {
+                    let left = headless::left(&runner);
+                    self.end_at(turn, evidence, &left.text, left.failed, left.cost)?;
+                }
+                _ => drop(self.end(turn, evidence, "", true)?),
+            }
         }
         let handed = due_handovers(&self.reading(), self.now);
         self.journal(&handed)
@@ -166,6 +175,7 @@ impl Transaction {
             (Outcome::HandBack, Evidence::Claim) => "its page was claimed by another session".to_owned(),
             (Outcome::HandBack, Evidence::Unstarted) => "its run did not begin within a minute".to_owned(),
             (Outcome::HandBack, Evidence::Superseded) => "nothing was heard of it for 15 minutes".to_owned(),
+            (Outcome::HandBack, Evidence::Limit) => "it took longer than a headless run may, and was stopped".to_owned(),
             (Outcome::HandBack, Evidence::TaskStop) if last_text.is_empty() => "it was stopped".to_owned(),
             (Outcome::HandBack, _) => ended::reason(last_text, failed),
             (Outcome::TakenOver, _) => ended::taken_by(&reading, fork).unwrap_or_default(),
@@ -194,8 +204,13 @@ impl Transaction {
             ..Entry::new(self.now, Kind::Ended)
         }
         .at(cost);
+        let runner = fork.runner.clone();
         let before: Vec<TurnId> = self.state().forks.iter().map(|turn| turn.id).collect();
         self.journal(&[entry])?;
+        // Its turn is over: what it would still write is nobody's.
+        if let Some(runner) = runner {
+            headless::ask_to_leave(&runner.process);
+        }
         // What a turn wrote for itself goes with its record.
         for gone in before.into_iter().filter(|id| self.state().fork(*id).is_none()) {
             crate::scratch::remove(gone);

@@ -1,33 +1,45 @@
 //! `leaf watch`: the parked background hook of an idle session. Exit 2 wakes it (R105); it leaves for a newer one, with its
 //! client, and follows that across /clear (R106).
 
+use std::collections::BTreeMap;
 use std::io::Read;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime};
+use std::process::{Child, ExitCode, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::client::claude_code;
+use crate::client::claude_code::print::{self, Output};
 use crate::client::{Agent, Event, What};
-use crate::desk::Desk;
+use crate::clock::Ts;
+use crate::desk::{Desk, Prefix};
+use crate::duty::{self, Ask, Key};
 use crate::errors;
-use crate::page::LOG;
+use crate::headless::{self, Gated};
+use crate::ids::{self, MessageId};
+use crate::page::Page;
+use crate::page::view::View;
 use crate::place::Dir;
 use crate::rules::deliver::{inbox, wakes};
 use crate::rules::holding::{Reading, Seat};
-use crate::session::lane::{self, Held, Lane};
+use crate::session::Session;
+use crate::session::lane::{self, Held, Lane, LaneRecord};
 use crate::session::liveness::{Life, Process};
 use crate::session::record::SessionRecord;
 use crate::session::state::LAPSE;
-use crate::session::{LANES, Session};
+use crate::sleeper::{Signature, Sleeper, Until};
 use crate::text::count;
-use crate::transaction::{self, Transaction};
+use crate::transaction::Transaction;
 
 /// How long a lock may be waited for (R108).
 const WAIT: Duration = Duration::from_secs(2);
-/// The stat poll beneath the file notifications.
-const POLL: Duration = Duration::from_secs(1);
+/// How long a line fork may take without a module (R13(g) gives it 30 s).
+const ANSWER: Duration = Duration::from_secs(25);
+/// How long a look is left alone that failed, or that is to be made again.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How many line forks are asked at once.
+const MOST: usize = 3;
 /// What is to wake must stand this long: the hook of the same event may be about to deliver it.
 const SETTLE: Duration = Duration::from_millis(150);
 /// How long the hook of the same event may take to write what it has to.
@@ -72,7 +84,7 @@ fn park() -> Result<Option<String>> {
         return Ok(None);
     }
     let Some(held) = Held::take(&session, Lane::Watch, desk.now())? else { return Ok(None) };
-    Watch { desk, home, client, session, held, followed: false }.wait()
+    Watch { desk, home, client, session, held, part: None }.wait()
 }
 
 /// Waits until the hook of the same event has written what it has to: the session's record, and a prompt's turn, without
@@ -108,14 +120,16 @@ struct Watch {
     client: Option<Process>,
     session: Session,
     held: Held,
-    /// Whether a follower was there at the last look.
-    followed: bool,
+    /// The follower's part, while main is idle and nobody else has it.
+    part: Option<Part>,
 }
 
 /// What is to be done after a look.
 enum Look {
-    /// Nothing has come.
-    Wait,
+    /// Nothing has come; time alone next changes something then.
+    Wait(Option<Ts>),
+    /// Something was done: look again.
+    Again,
     /// The lane is another's, or the client is gone.
     Leave,
     /// The session is to be woken, with this text.
@@ -126,34 +140,51 @@ enum Look {
 
 impl Watch {
     fn wait(mut self) -> Result<Option<String>> {
-        let mut sleeper = Sleeper::new(&self.paths());
-        let mut seen = Vec::new();
+        let mut sleeper = Sleeper::new(&self.desk.clock);
         loop {
-            let mut now = self.signature();
-            if now != seen || self.due() {
-                let mut look = self.look()?;
-                if matches!(look, Look::Wake(_)) {
-                    std::thread::sleep(SETTLE);
-                    look = self.look()?;
-                }
-                match look {
-                    Look::Wait => {}
-                    Look::Leave => return Ok(None),
-                    Look::Wake(text) => return Ok(Some(text)),
-                    Look::Follow(session) => {
-                        let Some(held) = Held::take(&session, Lane::Watch, self.desk.now())? else { return Ok(None) };
-                        self.session = *session;
-                        self.held = held;
-                        now = Vec::new();
-                    }
-                }
-                sleeper = Sleeper::new(&self.paths());
+            // Before anything is read: what changes from here on ends the sleep.
+            sleeper.listen(&self.home, &self.session);
+            let seen = Signature::of(&self.home, &self.session);
+            let mut look = self.try_look();
+            if matches!(look, Look::Wake(_)) {
+                std::thread::sleep(SETTLE);
+                look = self.try_look();
             }
-            if !self.held.wanted() || self.client_gone() {
-                return Ok(None);
+            let (instant, pause) = match look {
+                Look::Wait(instant) => (instant, None),
+                // Writing it ends the sleep.
+                Look::Again => (None, Some(PAUSE)),
+                Look::Leave => return Ok(None),
+                Look::Wake(text) => return Ok(Some(text)),
+                Look::Follow(session) => {
+                    self.part = None;
+                    let Some(held) = Held::take(&session, Lane::Watch, self.desk.now())? else { return Ok(None) };
+                    self.session = *session;
+                    self.held = held;
+                    continue;
+                }
+            };
+            let follower = lane::holder(&self.session, Lane::Follower).filter(|_| self.part.is_none());
+            let client = self.client.as_ref().or(self.session.record.process.as_ref()).cloned();
+            let runners = self.session.state().map(|state| headless::runners(&state)).unwrap_or_default();
+            let asking: Vec<Process> = self.part.iter().flat_map(Part::processes).collect();
+            let mut processes: Vec<&Process> = client.iter().chain(&runners).chain(&asking).collect();
+            // Its death frees the lane without a word.
+            processes.extend(follower.as_ref().map(|follower| &follower.process));
+            let within = [pause, self.part.as_ref().and_then(Part::within)].into_iter().flatten().min();
+            sleeper.sleep(&self.home, &self.session, &seen, &Until { instant, within, processes, reader: false });
+        }
+    }
+
+    /// A look that fails (a lock that isn't had in time) is made again: leaving would leave the session without a watch.
+    fn try_look(&mut self) -> Look {
+        match self.look() {
+            Ok(look) => look,
+            Err(error) => {
+                errors::note(&format!("watch: {error:#}"));
+                std::thread::sleep(PAUSE);
+                if self.client_gone() { Look::Leave } else { Look::Again }
             }
-            seen = now;
-            sleeper.sleep(POLL);
         }
     }
 
@@ -162,37 +193,12 @@ impl Watch {
         process.is_some_and(|process| process.life() == Life::Dead)
     }
 
-    /// Whether something changes that no file tells: an open turn lapses, a fork's is over by time, a follower that was there is
-    /// gone.
-    fn due(&mut self) -> bool {
-        let followed = lane::holder(&self.session, Lane::Follower).is_some();
-        if std::mem::replace(&mut self.followed, followed) != followed {
-            return true;
-        }
-        let now = self.desk.now();
-        let Ok(state) = self.session.state() else { return false };
-        let forks = state.forks.iter().any(|turn| turn.due(state.generation, true, followed, now).is_some());
-        forks || state.main.is_some_and(|main| main.ended.is_none() && now.0 - main.renewed.0 >= LAPSE)
-    }
-
-    /// Does what time alone changed on the session's pages (R88).
-    fn settle(&self, record: &SessionRecord) -> Result<()> {
-        let seat = self.seat(record)?;
-        for page in self.desk.held(&self.home, record)? {
-            let view = page.view()?;
-            if transaction::is_due(&Reading::new(&page.id, &page.record, &view, &seat, self.desk.now())) {
-                Transaction::open(&self.desk, page, self.desk.deadline())?.settle()?;
-            }
-        }
-        Ok(())
-    }
-
-    fn seat(&self, record: &SessionRecord) -> Result<Seat> {
+    fn seat(&self) -> Result<Seat> {
         Ok(Seat {
             state: self.session.state()?,
             alive: true,
             lane: lane::follower(&self.session),
-            replies: record.switches.fork_replies,
+            replies: self.session.record.switches.fork_replies,
         })
     }
 
@@ -210,33 +216,52 @@ impl Watch {
             return Ok(Look::Leave);
         }
         if record.ended.is_some() {
+            self.part = None;
             let next = record.moved_to.as_ref().and_then(|id| Session::open(&self.home, id).ok().flatten());
-            return Ok(next.map_or(Look::Wait, |next| Look::Follow(Box::new(next))));
+            return Ok(next.map_or(Look::Wait(None), |next| Look::Follow(Box::new(next))));
         }
-        self.news(record)
+        self.news()
     }
 
-    fn news(&self, record: &SessionRecord) -> Result<Look> {
-        if lane::holder(&self.session, Lane::Follower).is_some() {
-            // Where there is a module, it wakes (R105).
-            return Ok(Look::Wait);
-        }
-        self.settle(record)?;
-        let seat = self.seat(record)?;
-        if seat.state.open_turn(self.desk.now()).is_some() {
-            return Ok(Look::Wait);
-        }
-        let mut views = Vec::new();
-        for page in self.desk.held(&self.home, record)? {
-            views.push((page.view()?, page));
-        }
+    fn news(&mut self) -> Result<Look> {
         let now = self.desk.now();
+        let state = self.session.state()?;
+        let idle = state.open_turn(now).is_none();
+        // Somebody newer wants it, or main is at work: then nothing is kept back for want of a module.
+        if self.part.as_mut().is_some_and(|part| !idle || !part.held.wanted()) {
+            self.part = None;
+        }
+        if self.part.is_none() && lane::holder(&self.session, Lane::Follower).is_some() {
+            // Where there is a module, it does all this, and wakes (R105).
+            let main = state.main.iter().filter(|main| main.ended.is_none()).map(|main| main.renewed.plus(LAPSE));
+            return Ok(Look::Wait(main.filter(|lapse| *lapse > now).min()));
+        }
+        headless::sweep(&state, now);
+        if self.part.is_none() && idle && self.may_take_part() {
+            self.part = Part::take(&self.desk, &self.home, &self.session)?;
+        }
+        let record = &self.session.record;
+        let seat = self.seat()?;
+        let views = duty::views(&self.desk, &self.home, record)?;
+        if self.report_ends(&seat)? | duty::settle(&self.desk, &self.home, &views, &seat)? {
+            return Ok(Look::Again);
+        }
+        headless::begin_waiting(&self.desk, &seat.state)?;
+        let next = duty::next(&views, &seat, false, now);
+        if !idle {
+            return Ok(Look::Wait(next));
+        }
+        if let Some(part) = &mut self.part
+            && part.act(&self.desk, &self.home, &self.session, &views, &seat)?
+        {
+            return Ok(Look::Again);
+        }
         let inboxes: Vec<_> = views
             .iter()
-            .map(|(view, page)| inbox(&Reading::new(&page.id, &page.record, view, &seat, now), &record.id))
+            .map(|(page, view)| inbox(&Reading::new(&page.id, &page.record, view, &seat, now), &record.id))
             .collect();
         if !wakes(&inboxes, &seat.state) {
-            return Ok(Look::Wait);
+            return Ok(Look::Wait(next));
         }
         let threads: usize = inboxes.iter().map(|inbox| inbox.new.len()).sum();
         let text = match threads {
@@ -250,80 +275,162 @@ impl Watch {
         Ok(Look::Wake(text))
     }
 
-    /// What the watch depends on: where a change is waited for.
-    fn paths(&self) -> Vec<PathBuf> {
-        let mut paths = vec![self.session.dir.path().to_path_buf(), self.session.dir.path().join(LANES)];
-        let pages = self.home.path().join("pages");
-        paths.extend(self.session.record.pages.iter().map(|page| pages.join(page.as_str())));
-        paths
+    /// Whether the configuration allows what the follower's part costs here.
+    fn may_take_part(&self) -> bool {
+        let record = &self.session.record;
+        record.attended
+            && record.switches.fork_replies
+            && record.switches.pays()
+            && headless::program(&self.desk.env).is_some()
     }
 
-    /// The sizes and times of the files that the watch reads.
-    fn signature(&self) -> Vec<Option<(u64, Option<SystemTime>)>> {
-        let session = self.session.dir.path();
-        let pages = self.home.path().join("pages");
-        let mut files = vec![
-            session.join(crate::session::journal::NAME),
-            session.join(crate::session::RECORD),
-            session.join(LANES).join(Lane::Watch.name()),
-        ];
-        for page in &self.session.record.pages {
-            files.push(pages.join(page.as_str()).join(LOG));
-            files.push(pages.join(page.as_str()).join(crate::page::RECORD));
+    /// Ends what only a module would report: this part has none (R78). Returns whether there was something.
+    fn report_ends(&self, seat: &Seat) -> Result<bool> {
+        if self.part.is_none() {
+            return Ok(false);
         }
-        files
-            .iter()
-            .map(|file| std::fs::symlink_metadata(file).ok().map(|meta| (meta.len(), meta.modified().ok())))
-            .collect()
+        let (now, state) = (self.desk.now(), &seat.state);
+        let mut any = false;
+        for turn in state.forks.iter().filter(|turn| turn.ending.is_some()) {
+            let Some(evidence) = turn.due(state.generation, seat.alive, false, now) else { continue };
+            let page = match &turn.thread {
+                Some((page, _)) => Page::open(&self.home, page)?,
+                None => self.desk.held(&self.home, &self.session.record)?.into_iter().next(),
+            };
+            if let Some(page) = page {
+                Transaction::open(&self.desk, page, self.desk.deadline())?.end(turn.id, evidence, "", true)?;
+                any = true;
+            }
+        }
+        Ok(any)
     }
 }
 
-/// Sleeps until a file changes, or a while.
-#[cfg(target_os = "linux")]
-#[derive(Debug)]
-pub struct Sleeper(Option<std::os::fd::OwnedFd>);
+/// The follower's part without a module: the follower's lane, and the line forks that are asked (R13, R117). Dropped, it lets go of
+/// the lane and stops them.
+struct Part {
+    held: Held,
+    asked: BTreeMap<Key, (MessageId, Instant)>,
+    asking: Vec<Asking>,
+}
 
-#[cfg(target_os = "linux")]
-impl Sleeper {
-    /// Returns a sleeper that wakes for changes in these directories.
-    pub fn new(directories: &[PathBuf]) -> Sleeper {
-        use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-        let Ok(fd) = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else { return Sleeper(None) };
-        for directory in directories {
-            let _ = add_watch(&fd, directory, WatchFlags::MODIFY | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR);
+/// A line fork in a process of its own.
+struct Asking {
+    ask: Ask,
+    child: Child,
+    process: Process,
+    said: Receiver<Vec<u8>>,
+    began: Instant,
+}
+
+impl Part {
+    /// Takes the follower's lane, where nobody has it. The record is written under the session's lock (R19).
+    fn take(desk: &Desk, home: &Dir, session: &Session) -> Result<Option<Part>> {
+        let Some(open) = Session::open(home, &session.record.id)? else { return Ok(None) };
+        let locked = open.lock(desk.deadline())?;
+        if lane::holder(session, Lane::Follower).is_some() {
+            return Ok(None);
         }
-        Sleeper(Some(fd))
+        let mut seqs = BTreeMap::new();
+        for page in desk.held(home, &locked.session.record)? {
+            seqs.insert(page.id.clone(), page.view()?.seq);
+        }
+        let record =
+            LaneRecord { since: desk.now(), process: Process::own(), nonce: ids::random_u64()?, seqs, token: None };
+        let held = Held::say(session, Lane::Follower, record)?;
+        drop(locked);
+        let held = held.wait()?;
+        Ok(held.map(|held| Part { held, asked: BTreeMap::new(), asking: Vec::new() }))
     }
 
-    /// Sleeps until something changes, `at_most` this long.
-    pub fn sleep(&mut self, at_most: Duration) {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let Some(fd) = &self.0 else { return std::thread::sleep(at_most) };
-        let timeout =
-            Timespec { tv_sec: at_most.as_secs().try_into().unwrap_or(1), tv_nsec: at_most.subsec_nanos().into() };
-        let mut fds = [PollFd::new(fd, PollFlags::IN)];
-        if poll(&mut fds, Some(&timeout)).is_ok_and(|ready| ready > 0) {
-            let mut events = [std::mem::MaybeUninit::uninit(); 4096];
-            let mut reader = rustix::fs::inotify::Reader::new(fd, &mut events);
-            while reader.next().is_ok() {}
+    fn processes(&self) -> impl Iterator<Item = Process> {
+        self.asking.iter().map(|asking| asking.process.clone())
+    }
+
+    /// How long it is until a line fork has had its time.
+    fn within(&self) -> Option<Duration> {
+        self.asking.iter().map(|asking| ANSWER.saturating_sub(asking.began.elapsed())).min()
+    }
+
+    /// Takes what was said, asks what is to be asked, and takes for the head of the queue. Returns whether something changed.
+    fn act(&mut self, desk: &Desk, home: &Dir, session: &Session, views: &[(Page, View)], seat: &Seat) -> Result<bool> {
+        let mut changed = false;
+        for asking in std::mem::take(&mut self.asking) {
+            match asking.answer() {
+                Ok((ask, said)) => {
+                    changed = true;
+                    self.route(desk, home, &ask, &said)?;
+                }
+                Err(asking) => self.asking.push(asking),
+            }
         }
+        if changed {
+            return Ok(true);
+        }
+        let kept: Vec<_> = duty::asks(views, seat, desk.now(), |key| self.asked.get(key).map(|(message, _)| *message))?;
+        for ask in kept {
+            // One question a thread at a time: its answer says that there is a newer message.
+            if self.asking.len() < MOST && !self.asking.iter().any(|asking| asking.ask.key == ask.key) {
+                self.asked.insert(ask.key.clone(), (ask.message, Instant::now()));
+                match Asking::start(desk, &session.record, ask.clone()) {
+                    Ok(asking) => self.asking.push(asking),
+                    Err(error) => {
+                        changed = true;
+                        let text = format!("the line fork can't be started: {error:#}");
+                        self.route(desk, home, &ask, &Output { text, failed: true, ..Output::default() })?;
+                    }
+                }
+            }
+        }
+        Ok(duty::take_head(desk, home, &session.record, seat, desk.now())?.is_some() || changed)
+    }
+
+    /// Does with an answer what `leaf fork line` does (R24 to R26). A run that failed gave none, whatever it wrote.
+    fn route(&mut self, desk: &Desk, home: &Dir, ask: &Ask, said: &Output) -> Result<()> {
+        let Some(page) = Page::open(home, &ask.key.0)? else { return Ok(()) };
+        let text = if said.failed { format!("the line fork gave no answer: {}", said.text) } else { said.text.clone() };
+        let through = Prefix::parse(&ask.message.to_string())?;
+        let mut tx = Transaction::open(desk, page, desk.deadline())?;
+        crate::line::answer(desk, &mut tx, ask.key.1, Some(&through), &text, said.cost)?;
+        Ok(())
     }
 }
 
-/// Sleeps a while.
-#[cfg(not(target_os = "linux"))]
-#[derive(Debug)]
-pub struct Sleeper;
-
-#[cfg(not(target_os = "linux"))]
-impl Sleeper {
-    /// Returns a sleeper.
-    pub fn new(_: &[PathBuf]) -> Sleeper {
-        Sleeper
+impl Asking {
+    fn start(desk: &Desk, record: &SessionRecord, ask: Ask) -> Result<Asking> {
+        let program = headless::program(&desk.env).context("there is no `claude` on PATH")?;
+        let mut command = headless::command(&desk.env, &program, record, &print::question(&record.id, &ask.question));
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = Gated::start(command)?.go();
+        let process = Process::of(i32::try_from(child.id()).unwrap_or(0));
+        let (sender, said) = channel();
+        if let Some(mut out) = child.stdout.take() {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                let _ = out.read_to_end(&mut bytes);
+                // Nobody waits for it any more where this fails.
+                let _ = sender.send(bytes);
+            });
+        }
+        Ok(Asking { ask, child, process, said, began: Instant::now() })
     }
 
-    /// Sleeps a little, `at_most` this long.
-    pub fn sleep(&mut self, at_most: Duration) {
-        std::thread::sleep(at_most.min(Duration::from_millis(200)));
+    /// Returns what was said, once the process is done or its time is up; else itself.
+    fn answer(mut self) -> Result<(Ask, Output), Asking> {
+        let done = matches!(self.child.try_wait(), Ok(Some(_)));
+        if !done && self.began.elapsed() < ANSWER {
+            return Err(self);
+        }
+        let said = if done { self.said.recv_timeout(SETTLE).ok() } else { None };
+        let late = || Output { text: "it took too long".to_owned(), failed: true, ..Output::default() };
+        let output = said.map_or_else(late, |bytes| print::output(&bytes));
+        Ok((self.ask.clone(), output))
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        headless::kill(&self.process);
+        let _ = self.child.wait();
     }
 }

@@ -135,7 +135,12 @@ fn sentence(entry: &Entry) -> String {
     match entry.kind {
         Kind::Taken => {
             let delivery = entry.delivery.map_or(String::new(), |delivery| format!(" by delivery {delivery}"));
-            format!("{who} got {}{delivery}.", text::count(entry.messages.len(), "message"))
+            let way = match (entry.way, &entry.why) {
+                (Some(way), Some(why)) => format!(" It runs as {}: {}.", way.word(), text::one_line(why)),
+                (Some(way), None) => format!(" It runs as {}.", way.word()),
+                (None, _) => String::new(),
+            };
+            format!("{who} got {}{delivery}.{way}", text::count(entry.messages.len(), "message"))
         }
         Kind::KeptBack => "The thread is kept back for the line fork.".to_owned(),
         Kind::Line => match &entry.why {
@@ -215,5 +220,7 @@ pub fn evidence(evidence: Evidence) -> &'static str {
         Evidence::Superseded => "nothing was heard of it for 15 minutes, and its thread was taken anew",
         Evidence::Torn => "its pickup was never written",
         Evidence::Failed => "a step of starting it failed",
+        Evidence::Process => "its process ended",
+        Evidence::Limit => "it took longer than it may, and was stopped",
     }
 }

@@ -1,5 +1,7 @@
 //! The dialect of Claude Code: hook payloads in, hook answers out. Measured on 2.1.332.
 
+pub mod print;
+
 use std::borrow::Cow;
 
 use serde::Deserialize;
@@ -59,6 +61,8 @@ struct LaunchInput<'a> {
     description: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     subagent_type: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    prompt: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     task_id: Option<Cow<'a, str>>,
 }
@@ -140,7 +144,14 @@ fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
         Some("PreToolUse") => match payload.tool_name.as_deref() {
             Some("Bash" | "Monitor") => shell(payload, Shell::Posix)?,
             Some("PowerShell") => shell(payload, Shell::PowerShell)?,
-            Some("Agent") => What::Launch { fork: launch(payload).subagent_type.as_deref() == Some("fork") },
+            Some("Agent") => match payload.tool_input {
+                Some(input) => {
+                    let read = launch(payload);
+                    let fork = read.subagent_type.as_deref() == Some("fork");
+                    What::Launch { fork, prompt: read.prompt.unwrap_or_default(), input }
+                }
+                None => What::Other,
+            },
             _ => What::Other,
         },
         Some("PostToolUse") => match payload.tool_name.as_deref() {

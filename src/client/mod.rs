@@ -62,6 +62,10 @@ pub enum What<'a> {
     Launch {
         /// Whether it is to be a fork.
         fork: bool,
+        /// What it is to be told.
+        prompt: Cow<'a, str>,
+        /// The call's whole input: a rewritten one takes its place.
+        input: &'a RawValue,
     },
     /// An agent was started.
     Launched {

@@ -15,14 +15,15 @@ use crate::ids::{AgentId, DeliveryId, MessageId, ThreadId, TurnId};
 use crate::page::Page;
 use crate::page::event::{By, pickup};
 use crate::page::view::View;
-use crate::place::Dir;
+use crate::place::{Dir, Env};
 use crate::pointer;
 use crate::rules::deliver::{Bundle, Gone};
 use crate::rules::holding::Holder;
 use crate::rules::words::{self, Verdict};
-use crate::rules::{holding, take};
+use crate::rules::way::Way;
+use crate::rules::{holding, prompts, take};
 use crate::session::Session;
-use crate::session::journal::{Entry, Evidence, Kind, Naming};
+use crate::session::journal::{Action, Entry, Evidence, Kind, Naming};
 use crate::session::lane::{self, Lane};
 use crate::session::state::{ForkTurn, LAPSE, RENEWAL, State};
 use crate::text::{Fence, utf16};
@@ -328,10 +329,19 @@ fn helper(known: &Known, agent: &AgentId, parent: AgentId) -> Entry {
     Entry { agent: Some(agent.clone()), parent: Some(parent), ..Entry::new(known.desk.now(), Kind::Agent) }
 }
 
-/// Decides the start of an agent: a known agent may not make forks (R116).
-pub fn launch(event: &Event<'_>, fork: bool) -> Decision {
-    let Agent::Other(agent) = &event.agent else { return Decision::Silent };
+/// Decides the start of an agent: a known agent may not make forks (R116); a fork that main was asked to start gets its work
+/// (R117).
+pub fn launch(event: &Event<'_>, fork: bool, prompt: &str, input: &serde_json::value::RawValue) -> Decision {
+    let headless = Env::default().var("LEAF_TURN").is_some();
     let decide = || -> Result<Decision> {
+        if headless {
+            return Ok(if fork { no_forks() } else { Decision::Silent });
+        }
+        let agent = match &event.agent {
+            Agent::Other(agent) => agent,
+            Agent::Main => return work_for(event, prompt, input),
+            Agent::Nameless => return Ok(Decision::Silent),
+        };
         let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
         // Its first call may be this one (R36).
         name(event, agent, &mut known, || false)?;
@@ -342,16 +352,52 @@ pub fn launch(event: &Event<'_>, fork: bool) -> Decision {
         if !fork {
             return Ok(Decision::Silent);
         }
-        let reason = "leaf: a fork makes no forks (R116): do it yourself, or with an agent of another type";
-        Ok(Decision::Deny(reason.to_owned()))
+        Ok(no_forks())
     };
     match decide() {
         Ok(decision) => decision,
         Err(error) => {
             errors::note(&format!("hook: launch: {error:#}"));
-            Decision::Silent
+            match prompts::turn_to_start(prompt) {
+                // Without its work the fork would be started for nothing.
+                Some(_) => Decision::Deny(format!("leaf can't read what this fork is to do ({error:#}): run it again")),
+                None => Decision::Silent,
+            }
         }
     }
+}
+
+fn no_forks() -> Decision {
+    let reason = "leaf: a fork makes no forks (R116): do it yourself, or with an agent of another type";
+    Decision::Deny(reason.to_owned())
+}
+
+/// Puts the work into the call by which main starts a fork that it was asked for; denies it where that fork's turn is over, or runs
+/// already. Whatever main wrote else in the call becomes what names the turn (R29, R36).
+fn work_for(event: &Event<'_>, prompt: &str, input: &serde_json::value::RawValue) -> Result<Decision> {
+    let Some(turn) = prompts::turn_to_start(prompt) else { return Ok(Decision::Silent) };
+    let over = || {
+        Decision::Deny(format!(
+            "leaf: the turn of this fork ({turn}) is over, and its thread is yours again or answered: `leaf page state` shows which"
+        ))
+    };
+    let Some(known) = Known::open(event)? else { return Ok(over()) };
+    let Some(fork) = known.state.fork(turn) else { return Ok(over()) };
+    // It may be over by time alone (R38), which nobody wrote yet.
+    let stands = fork.stands(known.state.generation, true, true, known.desk.now());
+    Ok(match &fork.action {
+        _ if !stands.runs() => over(),
+        Some(Action::Spawn { name, description, prompt, .. }) if fork.way == Some(Way::Subagent) => {
+            let mut input: serde_json::Value = serde_json::from_str(input.get())?;
+            input["subagent_type"] = "fork".into();
+            input["name"] = name.as_str().into();
+            input["description"] = description.as_str().into();
+            input["prompt"] = prompt.as_str().into();
+            input["run_in_background"] = true.into();
+            Decision::Rewrite(input)
+        }
+        _ => Decision::Deny(format!("leaf: the fork of this turn ({turn}) runs already: go on with your own work")),
+    })
 }
 
 /// Takes what the client tells of runs besides the agents' own hooks (R36, R78).

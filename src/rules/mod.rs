@@ -5,6 +5,7 @@ pub mod changed;
 pub mod deliver;
 pub mod ended;
 pub mod holding;
+pub mod instants;
 pub mod keep_back;
 pub mod prompts;
 pub mod take;

@@ -90,6 +90,27 @@ pub fn resume_prompt(scratch: &str, changed: &str, delivery: &str) -> String {
     format!("{RESUMED}\nScratch directory: {scratch}\n\n{changed}{gap}{delivery}")
 }
 
+/// Returns the line that asks main to start a fork where the client lets nobody else do it (R117). The work itself is put into the
+/// call by leaf's hook.
+pub fn start_request(turn: TurnId, name: &str, thread: ThreadId) -> String {
+    format!(
+        "fork {name} is to take thread {thread}, and only you can start it. Call the Agent tool now, then go on: subagent_type \
+         \"fork\", name \"{name}\", description \"{}\", run_in_background true, prompt \"{}\" (leaf puts the work in its place).",
+        description(turn),
+        start_prompt(turn)
+    )
+}
+
+/// Returns the prompt of that call.
+pub fn start_prompt(turn: TurnId) -> String {
+    format!("leaf fork {turn}")
+}
+
+/// Returns the turn that such a prompt names.
+pub fn turn_to_start(prompt: &str) -> Option<TurnId> {
+    prompt.trim().strip_prefix("leaf fork ")?.trim().parse().ok()
+}
+
 /// Returns a fork's name (R29).
 pub fn name(thread: ThreadId) -> String {
     format!("leaf-{thread}")

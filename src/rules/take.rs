@@ -7,6 +7,7 @@ pub use super::prompts::turn_of;
 use crate::ids::{AgentId, MessageId, ThreadId, TurnId};
 use crate::page::event::By;
 use crate::page::view::Thread;
+use crate::rules::way::Way;
 use crate::session::journal::Sort;
 use crate::session::state::{ForkTurn, TurnState};
 use crate::text;
@@ -100,7 +101,9 @@ fn resumable(reading: &Reading<'_>, thread: &Thread) -> Option<Take> {
     let actor = answer.actor.as_ref().filter(|actor| actor.by == By::Fork)?;
     let turn = reading.state.fork(actor.turn)?;
     let agent = actor.agent.clone().or_else(|| turn.agent.clone())?;
-    if turn.ended.is_none() || turn.generation != reading.state.generation {
+    // A process that ended is not there to be resumed (R118).
+    let headless = turn.way == Some(Way::Headless);
+    if turn.ended.is_none() || turn.generation != reading.state.generation || headless {
         return None;
     }
     let open = reading

@@ -69,7 +69,7 @@ pub struct Facts {
     pub module_refused: bool,
     /// The client refused main's last start of a fork in this generation, and never did one.
     pub subagent_refused: bool,
-    /// `forks.headless`: its cost was allowed.
+    /// Its cost was allowed (`forks.headless`), or asked for (`forks.way`).
     pub headless: bool,
     /// Whether the client's program can be found.
     pub program: bool,
@@ -120,9 +120,7 @@ fn barred(way: Way, facts: &Facts) -> Option<String> {
         Way::Module | Way::Subagent if facts.limits.no_background => "background tasks are switched off in the client",
         Way::Module if facts.module_refused => "the client refused to start a fork for the module",
         Way::Subagent if facts.subagent_refused => "the client refused to start a fork for main",
-        Way::Headless if !facts.headless && facts.asked != Some(Way::Headless) => {
-            "forks.headless, which costs a process of its own, is not on"
-        }
+        Way::Headless if !facts.headless => "forks.headless, which costs a process of its own, is not on",
         Way::Headless if !facts.attended => "nobody attends the session, which may end before a headless run does",
         Way::Headless if !facts.program => "the client's program is not found on PATH",
         Way::Module | Way::Subagent | Way::Headless | Way::Main => return None,
@@ -175,7 +173,7 @@ mod tests {
 
     #[test]
     fn r117_the_way_that_is_asked_for_or_main() {
-        let asked = |way, facts: Facts| how(&Facts { asked: Some(way), ..facts });
+        let asked = |way, facts: Facts| how(&Facts { asked: Some(way), headless: true, ..facts });
         for way in [Way::Module, Way::Subagent, Way::Headless, Way::Main] {
             assert_eq!(asked(way, FACTS).way, way);
         }

@@ -9,6 +9,7 @@ use anyhow::Result;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
+use super::liveness::Process;
 use super::state::{ForkTurn, State};
 use crate::FORMAT;
 use crate::clock::Ts;
@@ -16,6 +17,7 @@ use crate::ids::{AgentId, DeliveryId, Generation, MessageId, PageId, SessionId, 
 use crate::page::event::By;
 use crate::page::log::{Log, Piece, pieces};
 use crate::place::{Dir, PlaceError};
+use crate::rules::way::Way;
 
 /// The name of the journal's present piece.
 pub const NAME: &str = "journal.jsonl";
@@ -127,6 +129,10 @@ pub enum Evidence {
     Torn,
     /// A step of starting it failed (R31).
     Failed,
+    /// The process of a headless run ended (R118).
+    Process,
+    /// A headless run took longer than it may (R119).
+    Limit,
 }
 
 /// How a fork's run ended, judged by what it left (R81).
@@ -238,6 +244,17 @@ impl Cost {
     }
 }
 
+/// The process of a headless run (R118).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runner {
+    /// The process, which leads its own process group.
+    pub process: Process,
+    /// The file that its standard output goes to.
+    pub output: String,
+    /// When it is stopped (R119).
+    pub until: Ts,
+}
+
 /// One entry of the journal. Flat, as the contract lists the fields; which of them a kind has is said at its constructor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
@@ -329,6 +346,12 @@ pub struct Entry {
     /// What the module was told to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub does: Option<Action>,
+    /// How a fork runs (R117); of a `handed` entry, that it doesn't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<Way>,
+    /// The process of a headless run that began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runner: Option<Runner>,
     /// Whether a call is marked (R72).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub marked: bool,
@@ -402,6 +425,8 @@ impl Entry {
             outcome: None,
             tasks: Vec::new(),
             does: None,
+            way: None,
+            runner: None,
             marked: false,
             interrupted: None,
             tokens: None,

@@ -94,7 +94,9 @@ impl Session {
     /// # Errors
     /// Where the journal can't be read.
     pub fn state(&self) -> Result<State> {
-        Ok(Journal::open(&self.dir, OFlags::RDONLY)?.1)
+        let mut state = Journal::open(&self.dir, OFlags::RDONLY)?.1;
+        state.look_at_runners();
+        Ok(state)
     }
 
     /// Locks the session and reads its record and state as they then are.
@@ -106,7 +108,8 @@ impl Session {
         lock::exclusive(&lock, deadline)?;
         let bytes = self.dir.read(RECORD)?.context("the session is gone")?;
         let record = serde_json::from_slice(&bytes).context("the session's record is damaged")?;
-        let (journal, state) = Journal::open(&self.dir, OFlags::RDWR)?;
+        let (journal, mut state) = Journal::open(&self.dir, OFlags::RDWR)?;
+        state.look_at_runners();
         Ok(LockedSession { session: Session { record, ..self }, journal, state, _lock: lock })
     }
 

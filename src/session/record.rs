@@ -34,6 +34,13 @@ pub struct Switches {
     pub way: Option<Way>,
 }
 
+impl Switches {
+    /// Whether headless runs may be started at their cost: they were allowed, or asked for.
+    pub fn pays(&self) -> bool {
+        self.headless || self.way == Some(Way::Headless)
+    }
+}
+
 /// `session.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionRecord {

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::{Action, ClerkLine, Cost, Entry, Evidence, Kind, Naming, Outcome};
+use super::journal::{Action, ClerkLine, Cost, Entry, Evidence, Kind, Naming, Outcome, Runner};
+use super::liveness::Life;
 use crate::clock::Ts;
 use crate::ids::{AgentId, DeliveryId, Generation, MessageId, PageId, ThreadId, TurnId};
 use crate::page::event::By;
+use crate::rules::way::Way;
 
 /// A turn that nothing renewed for this long is lapsed (Words: *turn*), milliseconds.
 pub const LAPSE: i64 = 15 * 60 * 1000;
@@ -130,6 +132,18 @@ pub struct ForkTurn {
     pub accounted: bool,
     /// What the module was told, until the run began (R29).
     pub action: Option<Action>,
+    /// How it runs (R117).
+    #[serde(default)]
+    pub way: Option<Way>,
+    /// A headless run's process (R118).
+    #[serde(default)]
+    pub runner: Option<Runner>,
+    /// Whether the client refused to start it (R35).
+    #[serde(default)]
+    pub refused: bool,
+    /// Whether that process was dead as the state was read: what the system says, and no entry.
+    #[serde(skip)]
+    pub runner_gone: bool,
 }
 
 /// A `leaf` call that an actor makes (R72).
@@ -175,6 +189,14 @@ impl ForkTurn {
         }
         if self.generation != generation {
             return Some(Evidence::Generation);
+        }
+        if let Some(runner) = &self.runner {
+            // It lives by its own process, whatever became of the client (Words: *running*).
+            return match (self.runner_gone, now >= runner.until) {
+                (true, _) => Some(Evidence::Process),
+                (false, true) => Some(Evidence::Limit),
+                (false, false) => None,
+            };
         }
         if !alive {
             return Some(Evidence::Client);
@@ -321,6 +343,7 @@ impl State {
                 if let Some(turn) = self.fork_mut(entry.turn) {
                     turn.ended = Some(entry.ts);
                     turn.outcome = entry.outcome;
+                    turn.refused = entry.evidence == Some(Evidence::Failed) && turn.begun.is_none();
                     turn.cost = turn.cost.plus(entry.cost());
                     turn.accounted = entry.cost().is_told();
                     turn.action = None;
@@ -431,6 +454,23 @@ impl State {
         followed || !self.agents.is_empty() || self.forks.iter().any(|turn| turn.ended.is_none())
     }
 
+    /// Whether the client refused to start a fork in this way in this generation, and never did start one (R117).
+    pub fn refused(&self, way: Way) -> bool {
+        let of = |turn: &&ForkTurn| turn.generation == self.generation && turn.way == Some(way);
+        let mut forks = self.forks.iter().filter(of);
+        let began = self.forks.iter().filter(of).any(|turn| turn.begun.is_some());
+        !began && forks.any(|turn| turn.refused)
+    }
+
+    /// Looks which open headless runs' processes are dead (R118): the one thing of a turn that no entry tells.
+    pub fn look_at_runners(&mut self) {
+        for turn in self.forks.iter_mut().filter(|turn| turn.ended.is_none()) {
+            if let Some(runner) = &turn.runner {
+                turn.runner_gone = runner.process.life() == Life::Dead;
+            }
+        }
+    }
+
     /// Returns a fork's turn.
     pub fn fork(&self, id: TurnId) -> Option<&ForkTurn> {
         self.forks.iter().find(|turn| turn.id == id)
@@ -510,6 +550,10 @@ impl State {
             cost: Cost::default(),
             accounted: false,
             action: entry.does.clone(),
+            way: entry.way,
+            runner: None,
+            refused: false,
+            runner_gone: false,
         });
         self.know(entry.agent.as_ref());
         if let Some(line) = &entry.line {
@@ -536,6 +580,9 @@ impl State {
     fn apply_begun(&mut self, entry: &Entry, id: TurnId) {
         if let Some(turn) = self.fork_mut(Some(id)) {
             turn.begun.get_or_insert(entry.ts);
+            if entry.runner.is_some() {
+                turn.runner.clone_from(&entry.runner);
+            }
             turn.renewed = turn.renewed.max(entry.ts);
             turn.ending = None;
             turn.rests_on.clear();
@@ -567,6 +614,10 @@ impl State {
             cost: Cost::default(),
             accounted: false,
             action: None,
+            way: None,
+            runner: None,
+            refused: false,
+            runner_gone: false,
         });
         self.know(entry.agent.as_ref());
     }

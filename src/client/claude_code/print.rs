@@ -1,0 +1,203 @@
+//! Claude Code without a terminal (`claude -p`): how a copy of a session is asked one question, how one works beside it, and what
+//! such a run leaves as output. Measured on 2.1.332.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::ids::SessionId;
+use crate::session::journal::Cost;
+
+/// How many requests a working run may make: one that goes round in circles ends (R119).
+const TURNS: &str = "60";
+/// How much of a transcript's end is read for the session's permission mode, bytes.
+const TAIL: u64 = 1 << 20;
+/// What a run's output may be at most, bytes.
+const OUTPUT: u64 = 8 << 20;
+
+/// What the client puts into the environment of what it starts: a run of its own must not take them for its own.
+const INHERITED: [&str; 14] = [
+    "CLAUDECODE",
+    "CLAUDE_CODE_CHILD_NOTES_DIR",
+    "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_MESSAGING_SOCKET",
+    "CLAUDE_CODE_MESSAGING_TOKEN",
+    "CLAUDE_CODE_SESSION_ATTENDED",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_EFFORT",
+    "CLAUDE_ENV_FILE",
+    "CLAUDE_PID",
+    "CLAUDE_PLUGIN_DATA",
+    "CLAUDE_PLUGIN_ROOT",
+    "CLAUDE_PROJECT_DIR",
+];
+
+/// Returns the names of those variables.
+pub fn inherited() -> impl Iterator<Item = &'static str> {
+    INHERITED.into_iter()
+}
+
+/// Returns the arguments of a run that answers one question as a copy of the session: no tools, no hooks of anyone's, no trace
+/// (R20).
+pub fn question(session: &SessionId, question: &str) -> Vec<String> {
+    let mut args = copy(session, question);
+    args.extend(["--tools", "", "--settings", r#"{"disableAllHooks":true}"#].map(ToOwned::to_owned));
+    args
+}
+
+/// Returns the arguments of a run that works as a copy of the session. It takes over the session's model by itself; its permission
+/// mode must be said (R119).
+pub fn work(session: &SessionId, prompt: &str, mode: Option<&str>) -> Vec<String> {
+    let mut args = copy(session, prompt);
+    args.extend(["--max-turns", TURNS, "--allowedTools", "Bash(leaf:*)"].map(ToOwned::to_owned));
+    if let Some(mode) = mode {
+        args.extend(["--permission-mode".to_owned(), mode.to_owned()]);
+    }
+    args
+}
+
+fn copy(session: &SessionId, prompt: &str) -> Vec<String> {
+    [
+        "-p",
+        prompt,
+        "--resume",
+        session.as_str(),
+        "--fork-session",
+        "--no-session-persistence",
+        "--output-format",
+        "json",
+    ]
+    .map(ToOwned::to_owned)
+    .to_vec()
+}
+
+/// Returns the permission mode that the session's transcript names last, where it can be read.
+pub fn mode(transcript: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Row {
+        #[serde(rename = "permissionMode")]
+        mode: String,
+    }
+    let mut file = File::open(transcript).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes).ok()?;
+    let rows = bytes.split(|byte| *byte == b'\n').rev();
+    let mode = rows.filter_map(|row| serde_json::from_slice::<Row>(row).ok()).next()?.mode;
+    // It becomes an argument.
+    let word = !mode.is_empty() && mode.len() <= 40 && mode.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    word.then_some(mode)
+}
+
+/// What a run left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Its final text, or what it died of.
+    pub text: String,
+    /// Whether it failed, was cut or was killed.
+    pub failed: bool,
+    /// What it cost, where it tells (R122).
+    pub cost: Cost,
+}
+
+/// Reads what a run wrote to its standard output. One that was killed wrote nothing, or not all.
+pub fn output(bytes: &[u8]) -> Output {
+    #[derive(Deserialize)]
+    struct Whole {
+        #[serde(default)]
+        result: Option<String>,
+        #[serde(default)]
+        is_error: bool,
+        #[serde(default)]
+        errors: Vec<String>,
+        #[serde(default)]
+        usage: Usage,
+        #[serde(default)]
+        duration_ms: Option<u64>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Usage {
+        input_tokens: u64,
+        output_tokens: u64,
+        cache_read_input_tokens: u64,
+        cache_creation_input_tokens: u64,
+    }
+    match serde_json::from_slice::<Whole>(bytes) {
+        Ok(whole) => {
+            let used = &whole.usage;
+            let tokens = used.input_tokens
+                + used.output_tokens
+                + used.cache_read_input_tokens
+                + used.cache_creation_input_tokens;
+            let text = match whole.result {
+                Some(result) if !result.is_empty() => result,
+                _ => whole.errors.join("; "),
+            };
+            let cost = Cost { tokens: (tokens > 0).then_some(tokens), ms: whole.duration_ms };
+            Output { text, failed: whole.is_error, cost }
+        }
+        // Before it knows a session the client says in plain text what is wrong.
+        Err(_) => Output { text: String::from_utf8_lossy(bytes).trim().to_owned(), failed: true, ..Output::default() },
+    }
+}
+
+/// Reads the output file of a run.
+pub fn read_output(file: &Path) -> Output {
+    let mut bytes = Vec::new();
+    let read = File::open(file).map(|file| file.take(OUTPUT).read_to_end(&mut bytes));
+    match read {
+        Ok(Ok(_)) => output(&bytes),
+        Ok(Err(_)) | Err(_) => Output { failed: true, ..Output::default() },
+    }
+}
+
+/// Returns where the client's program is: `claude` on PATH, else the one that says itself that it is this session's.
+pub fn program(on_path: Option<PathBuf>, execpath: Option<PathBuf>) -> Option<PathBuf> {
+    // A client that a script runs names the interpreter there.
+    let own =
+        |path: &PathBuf| path.is_absolute() && path.file_stem().is_some_and(|stem| stem == "claude") && path.is_file();
+    on_path.or_else(|| execpath.filter(own))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runs_output_is_its_final_text_with_what_it_cost() {
+        let whole = br#"{"type":"result","subtype":"success","is_error":false,"result":"HAND BACK: no","duration_ms":358,
+            "usage":{"input_tokens":200,"cache_creation_input_tokens":3,"cache_read_input_tokens":2000,"output_tokens":20}}"#;
+        let read = output(whole);
+        assert_eq!((read.text.as_str(), read.failed), ("HAND BACK: no", false));
+        assert_eq!((read.cost.tokens, read.cost.ms), (Some(2223), Some(358)));
+    }
+
+    #[test]
+    fn r119_a_run_that_was_cut_says_so() {
+        let cut = br#"{"subtype":"error_max_turns","is_error":true,"result":null,"errors":["Reached maximum number of turns (1)"]}"#;
+        let read = output(cut);
+        assert_eq!((read.text.as_str(), read.failed), ("Reached maximum number of turns (1)", true));
+        assert_eq!(
+            output(b"No conversation found with session ID: x\n").text,
+            "No conversation found with session ID: x"
+        );
+        assert_eq!(output(b""), Output { failed: true, ..Output::default() });
+    }
+
+    #[test]
+    fn r119_the_permission_mode_is_the_last_that_the_transcript_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t.jsonl");
+        let rows = "{\"type\":\"user\",\"permissionMode\":\"default\"}\n{\"type\":\"user\",\"permissionMode\":\"acceptEdits\"}\n{\"type\":\"assistant\"}\n{\"torn";
+        std::fs::write(&file, rows).unwrap();
+        assert_eq!(mode(&file).as_deref(), Some("acceptEdits"));
+        std::fs::write(&file, "{\"permissionMode\":\"--x\"}\n").unwrap();
+        assert_eq!(mode(&file), None);
+        assert_eq!(mode(&dir.path().join("none")), None);
+    }
+}
