@@ -10,6 +10,7 @@ mod client;
 #[path = "../support/model.rs"]
 mod model;
 
+mod answers;
 mod asking;
 mod forks;
 mod print;

@@ -107,9 +107,9 @@ impl Story {
         story.filter(|entry| entry["kind"] == kind).cloned().collect()
     }
 
-    /// How the thread's turns ended, in order.
+    /// How the thread's turns of forks ended, in order.
     pub fn ends(&self, message: &Value) -> Vec<String> {
-        let ends = self.entries(message, "ended").into_iter();
+        let ends = self.entries(message, "ended").into_iter().filter(|entry| entry["by"] == "fork");
         ends.map(|entry| entry["outcome"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
