@@ -14,6 +14,7 @@ use crate::clock::Ts;
 use crate::ids::{IdKey, PageId, SessionId};
 use crate::lock::{self, Deadline};
 use crate::place::{Dir, PlaceError};
+use crate::session::liveness::{Life, Process};
 use log::Log;
 use view::View;
 
@@ -56,6 +57,8 @@ pub const LOG: &str = "log.jsonl";
 pub const RECORD: &str = "page.json";
 /// The directory of a page's pointers.
 pub const DELIVERIES: &str = "deliveries";
+/// How the directory of a page in the making is named, before its maker's pid.
+const ASIDE: &str = ".new-";
 
 impl Page {
     /// Opens a page; `Ok(None)` where there is none of that slug.
@@ -80,7 +83,8 @@ impl Page {
         if pages.sub(id.as_str())?.is_some() {
             return Ok(None);
         }
-        let aside = format!(".new-{:016x}", crate::ids::random_u64()?);
+        sweep(&pages)?;
+        let aside = format!("{ASIDE}{}-{:016x}", Process::own().pid, crate::ids::random_u64()?);
         let dir = pages.make(&aside)?;
         dir.make(DELIVERIES)?;
         dir.make_file(LOG)?;
@@ -88,11 +92,7 @@ impl Page {
         dir.sync()?;
         // A directory takes the place of an empty one alone, so that of two makers of one slug only one comes through.
         if pages.rename(&aside, id.as_str()).is_err() {
-            for name in [LOG, RECORD] {
-                let _ = dir.remove(name);
-            }
-            let _ = std::fs::remove_dir(dir.path().join(DELIVERIES));
-            let _ = std::fs::remove_dir(dir.path());
+            abandon(&dir);
             return Ok(None);
         }
         pages.sync()?;
@@ -136,6 +136,30 @@ impl Page {
     pub fn deliveries(&self) -> Result<Dir, PlaceError> {
         self.dir.make(DELIVERIES)
     }
+}
+
+/// Removes what killed makers of pages left.
+fn sweep(pages: &Dir) -> Result<(), PlaceError> {
+    for name in pages.names()? {
+        let maker = name.strip_prefix(ASIDE).and_then(|rest| rest.split('-').next()?.parse().ok());
+        if maker.is_some_and(|pid| Process::of(pid).life() == Life::Dead)
+            && let Ok(Some(dir)) = pages.sub(&name)
+        {
+            abandon(&dir);
+        }
+    }
+    Ok(())
+}
+
+/// Removes a page in the making; what can't be removed is named by `leaf doctor`.
+fn abandon(dir: &Dir) {
+    for name in dir.names().unwrap_or_default() {
+        if name != DELIVERIES {
+            let _ = dir.remove(&name);
+        }
+    }
+    let _ = std::fs::remove_dir(dir.path().join(DELIVERIES));
+    let _ = std::fs::remove_dir(dir.path());
 }
 
 fn read_record(dir: &Dir) -> Result<Option<PageRecord>> {
