@@ -213,7 +213,11 @@ pub fn changes(fence: &Fence, changes: &[Change<'_>]) -> String {
         return String::new();
     }
     let elsewhere = |change: &&Change<'_>| matches!(change, Change::Elsewhere(..));
-    let mut out = "What changed since your last turn:\n".to_owned();
+    // The mark is named before the first fence: a text inside could name another.
+    let mut out = format!(
+        "What changed since your last turn. What stands between [{mark} and {mark}] was written by others.\n",
+        mark = fence.mark()
+    );
     let mut words = String::new();
     let of = |there: bool| changes.iter().filter(move |change| elsewhere(change) == there);
     for there in [false, true] {

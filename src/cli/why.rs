@@ -65,20 +65,23 @@ pub fn run(run: &Run, args: &WhyArgs) -> Result<()> {
     output::print(&out)
 }
 
-/// Puts a cost that came by itself to the entry that it is of: the end of its turn, or its rest (R122).
+/// Puts a cost that came by itself to the entry that it is of: the end of its turn, or its rest, whichever was last (R122).
 fn accounted(story: Vec<Entry>) -> Vec<Entry> {
-    let (costs, mut story): (Vec<Entry>, Vec<Entry>) = story.into_iter().partition(|entry| entry.kind == Kind::Cost);
-    for cost in costs {
-        let of = |entry: &Entry| {
-            cost.turn.is_some() && entry.turn == cost.turn && matches!(entry.kind, Kind::Ended | Kind::Resting)
+    let mut out: Vec<Entry> = Vec::with_capacity(story.len());
+    for entry in story {
+        if entry.kind != Kind::Cost {
+            out.push(entry);
+            continue;
+        }
+        let of = |other: &&mut Entry| {
+            entry.turn.is_some() && other.turn == entry.turn && matches!(other.kind, Kind::Ended | Kind::Resting)
         };
-        let before = story.iter().rposition(|entry| of(entry) && entry.ts <= cost.ts);
-        if let Some(at) = before.or_else(|| story.iter().position(of)) {
-            let sum = story[at].cost().plus(cost.cost());
-            story[at] = story[at].clone().at(sum);
+        if let Some(other) = out.iter_mut().rev().find(of) {
+            let sum = other.cost().plus(entry.cost());
+            (other.tokens, other.ms) = (sum.tokens, sum.ms);
         }
     }
-    story
+    out
 }
 
 /// Returns the entries that are a thread's: those that name it, and the ends of the turns that took it.

@@ -1,8 +1,9 @@
-//! To-dos: R94, R96 to R98, and R95's line at Stop.
+//! To-dos: R94, R96 to R99, and R95's line at Stop.
 
 use std::fs;
 
 use crate::support::desk::{Desk, Session, id, references};
+use crate::support::forks::{Follower, forking, main_owes, status};
 use serde_json::{Value, json};
 
 fn open_titles(desk: &Desk) -> Vec<String> {
@@ -242,4 +243,43 @@ fn r097_a_failed_todo_wakes_an_idle_session_for_its_message() {
     desk.ask(&["task", "end", &todo, "failed"]);
     watch.woke();
     assert!(main.prompt("woken").says().contains("a big piece of work"));
+}
+
+#[test]
+fn r099_a_fork_is_told_what_to_do_with_what_is_bigger_than_a_message() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (_, fork) = follower.fork("rebuild the index");
+    let bigger = fork.prompt.split_once("bigger than a message").expect("what is bigger").1;
+    let (todo, back) = bigger.split_once("If main itself must act").expect("what is main's now");
+    for part in [
+        "without changing anything",
+        "answer with what you found",
+        "open a to-do",
+        "leaf thread reply REF --todo TITLE TEXT",
+    ] {
+        assert!(todo.contains(part), "{part}: {todo}");
+    }
+    let back = back.split("\n\n").next().unwrap_or_default();
+    for part in ["on the message now", "do not answer", "`HAND BACK:`", "reason"] {
+        assert!(back.contains(part), "{part}: {back}");
+    }
+    let own = "Nothing that main is changing or may be about to change is changed here";
+    assert!(fork.prompt.contains(own), "R121: {}", fork.prompt);
+}
+
+#[test]
+fn r099_an_answer_with_a_todo_goes_on_as_the_prompt_says() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (thread, fork) = follower.fork("rebuild the index");
+    // The very form that the prompt has.
+    let command = format!("leaf thread reply {} --todo 'rebuild the index' 'it has 3 gaps'", fork.reference());
+    fork.call(&command).ok();
+    let ended = follower.ended(&fork.turn, "done");
+    assert_eq!((&ended["outcome"], &ended["wake"]), (&json!("todo"), &json!(true)), "{ended}");
+    assert_eq!((status(&desk, &thread), main_owes(&desk)), ("todo".to_owned(), Vec::new()));
+    assert!(main.boundary().says().contains("rebuild the index"), "R83: main hears it");
 }
