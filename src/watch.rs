@@ -164,7 +164,7 @@ impl Watch {
                     continue;
                 }
             };
-            let follower = lane::holder(&self.session, Lane::Follower).filter(|_| self.part.is_none());
+            let follower = lane::claimant(&self.session, Lane::Follower);
             let client = self.client.as_ref().or(self.session.record.process.as_ref()).cloned();
             let runners = self.session.state().map(|state| headless::runners(&state)).unwrap_or_default();
             let asking: Vec<Process> = self.part.iter().flat_map(Part::processes).collect();
@@ -328,7 +328,7 @@ impl Part {
     fn take(desk: &Desk, home: &Dir, session: &Session) -> Result<Option<Part>> {
         let Some(open) = Session::open(home, &session.record.id)? else { return Ok(None) };
         let locked = open.lock(desk.deadline())?;
-        if lane::holder(session, Lane::Follower).is_some() {
+        if lane::holder(session, Lane::Follower).is_some() || lane::claimant(session, Lane::Follower).is_some() {
             return Ok(None);
         }
         let mut seqs = BTreeMap::new();

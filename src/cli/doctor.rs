@@ -3,6 +3,7 @@
 mod cost;
 mod installed;
 mod state;
+mod ways;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -132,6 +133,7 @@ pub fn doctor(json: bool) -> Result<ExitCode> {
     ];
     let path = place::state_path(env);
     checks.extend(state::checks(&path));
+    checks.push(ways::check());
     checks.push(cost::check(&patient));
     let problems = checks.iter().filter(|c| c.status == Status::Problem).count();
     let report = Report { version: VERSION, state: path.ok(), problems, checks };

@@ -114,6 +114,9 @@ pub fn how(facts: &Facts) -> Choice {
 /// Returns why a way can't be taken now.
 fn barred(way: Way, facts: &Facts) -> Option<String> {
     let why = match way {
+        Way::Module | Way::Subagent | Way::Headless if facts.follows == Follows::Nobody => {
+            "nobody follows the session, so that main gets what is written"
+        }
         Way::Module if facts.follows != Follows::Module => "no hooks module follows the session",
         Way::Module | Way::Subagent if facts.limits.coordinator => "the client is in coordinator mode",
         Way::Module | Way::Subagent if facts.limits.no_forks => "forks are switched off in the client",
@@ -149,6 +152,7 @@ mod tests {
         let refused = Facts { module_refused: true, ..FACTS };
         assert_eq!(how(&refused).way, Way::Subagent);
         assert_eq!(how(&Facts { follows: Follows::Watch, ..FACTS }).way, Way::Subagent);
+        assert_eq!(how(&Facts { follows: Follows::Nobody, headless: true, ..FACTS }).way, Way::Main);
         let both = Facts { subagent_refused: true, ..refused };
         assert_eq!(how(&both).way, Way::Main);
         assert_eq!(how(&Facts { headless: true, ..both }).way, Way::Headless);

@@ -11,7 +11,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use super::Session;
-use super::liveness::Process;
+use super::liveness::{Life, Process};
 use crate::clock::Ts;
 use crate::ids::PageId;
 use crate::lock::{self, Deadline, LockError};
@@ -135,6 +135,14 @@ fn read(file: &mut File) -> Option<LaneRecord> {
     file.seek(SeekFrom::Start(0)).ok()?;
     file.read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(bytes.split(|byte| *byte == b'\n').next()?).ok()
+}
+
+/// Returns who else is to have a lane: the newest record's process, where that lives and is not this one, whether it holds the lane
+/// yet or not.
+pub fn claimant(session: &Session, lane: Lane) -> Option<LaneRecord> {
+    let lanes = session.dir.sub(super::LANES).ok()??;
+    let mut file = lanes.file(lane.name(), OFlags::RDONLY).ok()??;
+    read(&mut file).filter(|record| record.process != Process::own() && record.process.life() != Life::Dead)
 }
 
 /// Returns who holds a lane now; `None` where nobody does. It takes no lock but tries a shared one.

@@ -6,6 +6,7 @@ use super::super::writer::Verb;
 use super::super::{Run, output};
 use super::outcome_words;
 use crate::desk::Speaker;
+use crate::headless;
 use crate::ids::ThreadId;
 use crate::page::event::By;
 use crate::refused::Refused;
@@ -46,6 +47,11 @@ pub fn run(run: &Run, wanted: &str) -> Result<()> {
     let asked = Entry { turn: Some(turn.id), by: Some(By::Fork), ..Entry::new(tx.now, Kind::Stop) };
     tx.journal(&[asked])?;
     let outcome = tx.end(turn.id, Evidence::TaskStop, "", true)?;
+    // Others need not wait for a process that takes its time to leave.
+    drop(tx);
+    if let Some(runner) = &turn.runner {
+        headless::stop(&runner.process);
+    }
     let thread = turn.thread.as_ref().map(|(_, thread)| *thread);
     if run.common.json {
         return output::print_json(&serde_json::json!({
@@ -55,6 +61,7 @@ pub fn run(run: &Run, wanted: &str) -> Result<()> {
     let name = text::one_line(&turn.name);
     let became = became(outcome, thread);
     let run_of_it = match (&turn.agent, followed) {
+        _ if turn.runner.is_some() => "\nIts process is stopped.".to_owned(),
         (None, _) => String::new(),
         (Some(_), true) => "\nThe client is told to stop its run.".to_owned(),
         (Some(agent), false) => {
