@@ -16,6 +16,7 @@ use crate::page::view::View;
 use crate::place::Dir;
 use crate::rules::holding::{Reading, Seat};
 use crate::rules::keep_back;
+use crate::rules::way::Way;
 use crate::session::Session;
 use crate::session::journal::Cost;
 use crate::session::lane::{self, Lane};
@@ -110,6 +111,11 @@ struct Running {
     renewed: Ts,
     /// Since when there is a sign of its end that is not final yet (R78).
     ending: Option<Ts>,
+    /// How it runs (R117).
+    way: Option<Way>,
+    /// A headless run's process, and when it is stopped at the latest (R118, R119).
+    pid: Option<i32>,
+    until: Option<Ts>,
     /// What it cost in runs of this turn that are over.
     #[serde(flatten)]
     cost: Cost,
@@ -250,6 +256,9 @@ fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionSta
                 since: turn.opened,
                 renewed: turn.renewed,
                 ending: turn.ending.map(|(since, _)| since),
+                way: turn.way,
+                pid: turn.runner.as_ref().map(|runner| runner.process.pid),
+                until: turn.runner.as_ref().map(|runner| runner.until),
                 cost: turn.cost,
             })
             .collect(),
@@ -309,8 +318,13 @@ fn session_text(session: &SessionStatus, now: Ts, out: &mut String) {
         styled(Style::Bold, &text::one_line(session.id.as_str())),
         text::one_line(&session.cwd)
     );
-    lane_text("follower", session.follower_since, session.follower_pid, out);
-    lane_text("watch", session.watch_since, session.watch_pid, out);
+    // Without a module the watch does the follower's part while main is idle.
+    let both = session.watch_pid.is_some() && session.watch_pid == session.follower_pid;
+    if !both {
+        lane_text("follower", session.follower_since, session.follower_pid, out);
+    }
+    let watch = if both { "watch, which asks and starts forks too," } else { "watch" };
+    lane_text(watch, session.watch_since, session.watch_pid, out);
     for kept in &session.kept_back {
         let left = text::count(usize::try_from((kept.until.0 - now.0 + 999) / 1000).unwrap_or(0), "second");
         let what = if kept.queued { "waits for a fork to be free" } else { "is kept back for a line fork" };
@@ -341,9 +355,13 @@ fn fork_text(fork: &Running, shared: bool, out: &mut String) {
     let name = text::one_line(&fork.name);
     let cost = cost_words(fork.cost);
     let cost = if cost.is_empty() { cost } else { format!(", {cost}") };
+    let process = match (fork.pid, fork.until) {
+        (Some(pid), Some(until)) => format!(", pid {pid} until {} at most", until.brief()),
+        _ => String::new(),
+    };
     let _ = writeln!(
         out,
-        "  fork {name}{thread}: {state} since {}, last heard of {}{cost}; stop: leaf fork stop {}",
+        "  fork {name}{thread}: {state} since {}, last heard of {}{process}{cost}; stop: leaf fork stop {}",
         fork.since.brief(),
         fork.renewed.brief(),
         // A run that leaf did not start may have no name.

@@ -264,6 +264,54 @@ fn r122_each_fork_is_shown_with_its_stop() {
 }
 
 #[test]
+fn r122_a_headless_run_is_shown_with_its_process_and_its_cap() {
+    let desk = Desk::new();
+    let config = desk.home().join(".config/leaf");
+    fs::create_dir_all(&config).expect("a directory");
+    fs::write(config.join("config.toml"), "[forks]\nheadless = true\nheadless_minutes = 3\n").expect("a configuration");
+    // A client that is asked for a run of its own, and takes its time.
+    let bin = desk.path("bin");
+    fs::create_dir(&bin).expect("a directory");
+    let program = bin.join("claude");
+    fs::write(&program, "#!/bin/sh\nexec sleep 600\n").expect("a program");
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a mode");
+    let main = desk.session("s");
+    main.set_env("LEAF_FORK_WORK", "on");
+    main.set_env("LEAF_FORK_WAY", "headless");
+    main.set_env("PATH", &format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
+    let main = main.working();
+    // While main is idle the watch does the follower's part: one process, and one line.
+    main.stop().silent_or_context();
+    let watch = main.watch();
+    watch.parked(300);
+    let idle = session_of(&desk);
+    assert_eq!((&idle["watch_pid"], &idle["follower_pid"]), (&json!(watch.pid()), &json!(watch.pid())), "{idle:#}");
+    assert!(line_with(&shown(&desk), "watch, which asks").contains(&format!("pid {}", watch.pid())));
+    assert!(!shown(&desk).contains("follower since"), "{}", shown(&desk));
+    main.prompt("go on").silent_or_context();
+    let follower = Follower::start(&main);
+    let (thread, _) = follower.take("look it up");
+    let began = desk.now();
+    let fork = session_of(&desk)["forks"][0].clone();
+    assert_eq!((&fork["way"], &fork["thread"]), (&json!("headless"), &json!(thread)), "{fork}");
+    let pid = fork["pid"].as_u64().unwrap_or_else(|| panic!("its process: {fork}"));
+    let run = fs::read_to_string(format!("/proc/{pid}/cmdline")).expect("it runs");
+    assert!(run.contains("sleep"), "{run:?}");
+    assert_eq!(text(&fork["until"]), stamp(began + chrono::TimeDelta::minutes(3)));
+    let line = shown(&desk);
+    let line = line_with(&line, &text(&fork["name"]));
+    assert!(line.contains(&format!("pid {pid} until ")) && line.contains("leaf fork stop "), "{line}");
+    desk.person(&["fork", "stop", &text(&fork["name"])]).ok();
+    assert_eq!(session_of(&desk)["forks"], json!([]));
+    assert!(main_owes(&desk).contains(&thread));
+    let gone = |_: &u32| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().is_empty()
+    };
+    assert!((0..500).any(|n| gone(&n)), "and its process leaves");
+}
+
+#[test]
 fn r122_a_fork_is_stopped_by_its_name_its_agent_its_turn_or_the_turns_beginning() {
     let desk = Desk::new();
     let main = forking(&desk, "s");
