@@ -63,7 +63,7 @@ pub fn run(run: &Run, status: bool) -> Result<()> {
         started: BTreeMap::new(),
         going_on: BTreeMap::new(),
         runners: Vec::new(),
-        woken: 0,
+        woken: None,
         status: status.then(String::new),
         out: true,
     };
@@ -115,8 +115,8 @@ struct Follower<'a> {
     going_on: BTreeMap<TurnId, Action>,
     /// The processes of headless runs that go on.
     runners: Vec<Process>,
-    /// How much news an idle session was woken for.
-    woken: u64,
+    /// How much news an idle session was woken for, and when.
+    woken: Option<(u64, Instant)>,
     /// The session's threads as last printed, where that is wanted.
     status: Option<String>,
     /// Whether somebody reads what is printed.
@@ -235,7 +235,7 @@ impl Follower<'_> {
     /// Returns how long it is until something that was printed is printed again.
     fn again(&self) -> Option<Duration> {
         let asked = self.asked.values().map(|(_, at)| at);
-        let printed = asked.chain(self.started.values());
+        let printed = asked.chain(self.started.values()).chain(self.woken.iter().map(|(_, at)| at));
         printed.filter_map(|at| AGAIN.checked_sub(at.elapsed())).min()
     }
 
@@ -270,7 +270,10 @@ impl Follower<'_> {
         // An action that `leaf fork line` printed and nobody heard is nobody's but the follower's (R29).
         let now = self.run.desk.now();
         let unheard = |turn: &&ForkTurn| {
-            turn.ended.is_none() && turn.begun.is_none() && turn.action.is_some() && matches!(turn.way, None | Some(Way::Module))
+            turn.ended.is_none()
+                && turn.begun.is_none()
+                && turn.action.is_some()
+                && matches!(turn.way, None | Some(Way::Module))
         };
         for turn in state.forks.iter().filter(unheard) {
             let age = Duration::from_millis(u64::try_from(now.0 - turn.opened.0).unwrap_or(0));
@@ -316,7 +319,7 @@ impl Follower<'_> {
         let id = self.session.record.id.clone();
         // A run that nobody attends is over at its Stop: it is never idle.
         if seat.state.open_turn(now).is_some() || !self.session.record.attended {
-            self.woken = 0;
+            self.woken = None;
             return Ok(());
         }
         let inboxes: Vec<_> = views
@@ -330,8 +333,9 @@ impl Follower<'_> {
             inboxes.iter().flat_map(|inbox| &inbox.new).flat_map(|bundle| &bundle.messages).map(|message| message.seq);
         let news = u64::from(newest.max().unwrap_or(0))
             .max(seat.state.clerk.iter().map(|line| line.id << 32).max().unwrap_or(0));
-        if news > self.woken {
-            self.woken = news;
+        let heard = |(seen, at): &(u64, Instant)| news <= *seen && at.elapsed() < AGAIN;
+        if !self.woken.as_ref().is_some_and(heard) {
+            self.woken = Some((news, Instant::now()));
             self.say(
                 &json!({"wake": {"text": "something waits beside this session; it stands in this turn's context"}}),
             );

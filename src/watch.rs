@@ -42,6 +42,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 const MOST: usize = 3;
 /// What is to wake must stand this long: the hook of the same event may be about to deliver it.
 const SETTLE: Duration = Duration::from_millis(150);
+/// How long the module has to wake after an interruption, milliseconds.
+const UNHEARD: i64 = 1_000;
 /// How long the hook of the same event may take to write what it has to.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -84,7 +86,7 @@ fn park() -> Result<Option<String>> {
         return Ok(None);
     }
     let Some(held) = Held::take(&session, Lane::Watch, desk.now())? else { return Ok(None) };
-    Watch { desk, home, client, session, held, part: None }.wait()
+    Watch { desk, home, client, session, held, part: None, unheard: None }.wait()
 }
 
 /// Waits until the hook of the same event has written what it has to: the session's record, and a prompt's turn, without
@@ -122,6 +124,8 @@ struct Watch {
     held: Held,
     /// The follower's part, while main is idle and nobody else has it.
     part: Option<Part>,
+    /// Since when there is something that the module was to wake for after an interruption.
+    unheard: Option<Ts>,
 }
 
 /// What is to be done after a look.
@@ -233,6 +237,10 @@ impl Watch {
         }
         if self.part.is_none() && lane::holder(&self.session, Lane::Follower).is_some() {
             // Where there is a module, it does all this, and wakes (R105).
+            if idle && state.interrupted.is_some() {
+                return self.after_interruption(now);
+            }
+            self.unheard = None;
             let main = state.main.iter().filter(|main| main.ended.is_none()).map(|main| main.renewed.plus(LAPSE));
             return Ok(Look::Wait(main.filter(|lapse| *lapse > now).min()));
         }
@@ -256,23 +264,38 @@ impl Watch {
         {
             return Ok(Look::Again);
         }
+        Ok(self.wake(&views, &seat, now).map_or(Look::Wait(next), Look::Wake))
+    }
+
+    /// Wakes after an interruption what the module did not: the client refuses a module's prompt until the person's next one.
+    fn after_interruption(&mut self, now: Ts) -> Result<Look> {
+        let views = duty::views(&self.desk, &self.home, &self.session.record)?;
+        let Some(text) = self.wake(&views, &self.seat()?, now) else {
+            self.unheard = None;
+            return Ok(Look::Wait(None));
+        };
+        let due = self.unheard.get_or_insert(now).plus(UNHEARD);
+        Ok(if now < due { Look::Wait(Some(due)) } else { Look::Wake(text) })
+    }
+
+    /// Returns what an idle session is woken with, where there is something (R105).
+    fn wake(&self, views: &[(Page, View)], seat: &Seat, now: Ts) -> Option<String> {
+        let id = &self.session.record.id;
         let inboxes: Vec<_> = views
             .iter()
-            .map(|(page, view)| inbox(&Reading::new(&page.id, &page.record, view, &seat, now), &record.id))
+            .map(|(page, view)| inbox(&Reading::new(&page.id, &page.record, view, seat, now), id))
             .collect();
         if !wakes(&inboxes, &seat.state) {
-            return Ok(Look::Wait(next));
+            return None;
         }
-        let threads: usize = inboxes.iter().map(|inbox| inbox.new.len()).sum();
-        let text = match threads {
+        Some(match inboxes.iter().map(|inbox| inbox.new.len()).sum() {
             0 => "something happened on the page that this session is to know; it stands in this turn's context"
                 .to_owned(),
             threads => format!(
                 "the user wrote in {} beside this session; what they wrote stands in this turn's context",
                 count(threads, "thread")
             ),
-        };
-        Ok(Look::Wake(text))
+        })
     }
 
     /// Whether the configuration allows what the follower's part costs here.

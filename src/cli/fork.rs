@@ -149,10 +149,15 @@ fn line(run: &Run, thread: &str, through: Option<&str>, cost: Cost) -> Result<()
 /// Finds the session and the page of a fork's turn. A run without a page is judged on the page that its session got last.
 fn of_turn(run: &Run, speaker: &Speaker, wanted: impl Fn(&ForkTurn) -> bool) -> Result<Option<(Page, ForkTurn)>> {
     let Some(home) = run.desk.home()? else { return Ok(None) };
-    let sessions = match run.session(speaker)? {
-        Some(session) => vec![session],
-        None => Session::all(&home)?,
-    };
+    let mut sessions = Session::all(&home)?;
+    if let Some(session) = run.session(speaker)? {
+        // After /clear a run of before goes on in the same client.
+        let own = |other: &Session| other.record.id == session.record.id;
+        sessions.retain(|other| {
+            own(other) || other.record.process.is_some() && other.record.process == session.record.process
+        });
+        sessions.sort_by_key(|other| !own(other));
+    }
     for session in sessions {
         let state = session.state()?;
         let Some(turn) = state.forks.iter().rev().find(|turn| wanted(turn)).cloned() else { continue };

@@ -65,7 +65,7 @@ pub struct State {
     /// The messages that were kept back, until it is written what became of them (R16).
     pub kept: BTreeSet<(PageId, MessageId)>,
     /// The pages' `seq` as main was last interrupted: what was there then waits for the next prompt (R105).
-    pub interrupted: BTreeMap<PageId, u32>,
+    pub interrupted: Option<BTreeMap<PageId, u32>>,
     /// What ran because of leaf in this generation (R122).
     #[serde(default)]
     pub spent: Spent,
@@ -309,7 +309,7 @@ impl State {
                 if entry.by == Some(By::Fork) {
                     return self.apply_begun(entry, turn);
                 }
-                self.interrupted.clear();
+                self.interrupted = None;
                 self.previous = self.main.as_ref().map(|main| main.id);
                 let kept = self.previous;
                 self.shown.retain(|shown| shown.turn == kept);
@@ -369,8 +369,8 @@ impl State {
                     self.forget_old();
                     return;
                 }
-                if let Some(seqs) = &entry.interrupted {
-                    self.interrupted.clone_from(seqs);
+                if entry.interrupted.is_some() {
+                    self.interrupted.clone_from(&entry.interrupted);
                 }
                 if let Some(main) = self.main.as_mut().filter(|main| Some(main.id) == entry.turn) {
                     main.ended = Some(entry.ts);

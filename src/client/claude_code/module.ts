@@ -18,7 +18,7 @@ type Line = {
   status?: { text: string }
 }
 
-/** How a command of leaf's came out. */
+/** How a command of leaf's came out. A refusal says why: one that failed without a word was killed. */
 type Ran = { code: number; out: string; err: string }
 
 /** A follower that died is back after this long, one that dies again and again after ever longer, milliseconds. */
@@ -33,7 +33,8 @@ let token: string | undefined
 const asked = new Set<string>()
 /** The agents that were started, by the turn they run in; empty while it is being started. */
 const agents = new Map<string, string>()
-
+/** Whether a prompt was submitted that has not started its turn yet. */
+let waking = false
 /** The agents whose end was reported and whose turn's cost comes next. */
 const forks = new Set<string>()
 
@@ -41,7 +42,16 @@ async function leaf($: EngineInterface, args: string[], stdin = ''): Promise<Ran
   const env = await $.process.hookEnv()
   if (token !== undefined) env.LEAF_TOKEN = token
   const { exitCode, stdout, stderr } = await $.process.run([`${env.CLAUDE_PLUGIN_ROOT}/bin/leaf`, ...args], { env, stdin })
-  return { code: exitCode ?? 1, out: stdout.trim(), err: stderr.trim() }
+  return { code: exitCode, out: stdout.trim(), err: stderr.trim() }
+}
+
+/** Reports to leaf, again where the command was killed: each of these says the same when it is said twice. */
+async function tell($: EngineInterface, args: string[], stdin = ''): Promise<Ran> {
+  for (let pause = SOON; ; pause *= 5) {
+    const ran = await leaf($, args, stdin).catch(() => ({ code: 1, out: '', err: '' }))
+    if (ran.code === 0 || ran.err !== '' || pause > LEFT) return ran
+    await $.clock.sleep(pause)
+  }
 }
 
 /** Keeps the follower running. */
@@ -76,8 +86,21 @@ async function obey($: EngineInterface, line: Line): Promise<void> {
   if (line.ask !== undefined) await ask($, line.ask)
   if (line.start !== undefined) await act($, line.start)
   if (line.stop !== undefined) await stop($, line.stop.agent_id)
-  if (line.wake !== undefined) await $.prompt.submit({ text: line.wake.text })
+  if (line.wake !== undefined) await wake($, line.wake.text)
   if (line.status !== undefined) $.ui.status(line.status.text === '' ? undefined : line.status.text)
+}
+
+/** Wakes an idle session, once: what is printed again meanwhile waits in the client's queue already. */
+async function wake($: EngineInterface, text: string): Promise<void> {
+  if (waking) return
+  waking = true
+  try {
+    const entered = await $.prompt.submit({ text })
+    if (entered.drop !== undefined) waking = false
+  } catch {
+    // The person stopped the session: the watch wakes it.
+    waking = false
+  }
 }
 
 /** Asks the line fork; what is printed again meanwhile is being asked already. */
@@ -86,7 +109,7 @@ async function ask($: EngineInterface, { thread, through, question }: NonNullabl
   asked.add(through)
   try {
     const said = await words($, question)
-    const { code, out } = await leaf($, ['fork', 'line', thread, '--through', through, ...said.cost], said.text)
+    const { code, out } = await tell($, ['fork', 'line', thread, '--through', through, ...said.cost], said.text)
     if (code === 0) await act($, JSON.parse(out) as Action)
   } finally {
     asked.delete(through)
@@ -128,13 +151,13 @@ async function act($: EngineInterface, action: Action): Promise<void> {
       agents.set(turn, agent)
     } catch (error) {
       agents.delete(turn)
-      await leaf($, ['fork', 'ended', '--turn', turn, '--failed'], why(error))
+      await tell($, ['fork', 'ended', '--turn', turn, '--failed'], why(error))
       return
     }
   } else if (action.action === 'resume') {
     await send($, agent, action.prompt)
   }
-  const { code, out } = await leaf($, ['fork', 'started', turn, agent])
+  const { code, out } = await tell($, ['fork', 'started', turn, agent])
   if (code === 0 && (JSON.parse(out) as { action: string }).action === 'stop') await stop($, agent)
 }
 
@@ -177,29 +200,35 @@ export const register: Register = on => {
     if (token === undefined) return { text: 'leaf: its follower is not running yet; try again, or write from a terminal: leaf thread new TEXT' }
     const [, thread, text] = /^@(\S+)\s+(.*)$/s.exec(e.args.trim()) ?? [undefined, undefined, e.args.trim()]
     const args = text === '' ? ['status'] : thread === undefined ? ['thread', 'new', '-'] : ['thread', 'say', thread, '-']
-    const { out, err } = await leaf($, args, text)
-    return { text: [out, err].filter(part => part !== '').join('\n'), isTextDisplayOnly: true }
+    const { code, out, err } = await leaf($, args, text)
+    const said = [out, err].filter(part => part !== '').join('\n')
+    return { text: code === 0 || said !== '' ? said : `leaf: not written (exit ${code})`, isTextDisplayOnly: true }
   })
 
   on('agent.report', async ($, e, next) => {
     if (e.subagentType !== 'fork') return next(e)
     const failed = e.status === 'completed' ? [] : ['--failed']
     const text = e.status === 'stopped' ? 'it was stopped' : e.text
-    const { code, out } = await leaf($, ['fork', 'ended', '--agent', e.agentId, ...failed], text)
+    const { code, out } = await tell($, ['fork', 'ended', '--agent', e.agentId, ...failed], text)
     // A run that main or the user started reports to them; what leaf started, leaf tells of.
     if (code === 0) forks.add(e.agentId)
     const ours = code === 0 && (JSON.parse(out) as { thread: string | null }).thread !== null
     return ours ? { consumed: 'leaf tells of its own forks' } : next(e)
   }).catch(($, e, next) => next(e))
 
+  on('turn.start', ($, e, next) => {
+    if (e.agentId === undefined) waking = false
+    return next(e)
+  })
+
   on('turn.complete', async ($, e, next) => {
     if (e.agentId === undefined) {
       // Only an interruption and an error end main's turn without a Stop.
-      if (e.reason !== 'answer') await leaf($, ['turn', 'ended', ...(e.isAborted ? ['--interrupted'] : [])])
+      if (e.reason !== 'answer') await tell($, ['turn', 'ended', ...(e.isAborted ? ['--interrupted'] : [])])
     } else if (forks.has(e.agentId)) {
       // The end itself was reported before; this tells what it cost.
       forks.delete(e.agentId)
-      await leaf($, ['fork', 'ended', '--agent', e.agentId, ...cost(e.usage, e.durationMs)], e.answer)
+      await tell($, ['fork', 'ended', '--agent', e.agentId, ...cost(e.usage, e.durationMs)], e.answer)
     }
     return next(e)
   })
