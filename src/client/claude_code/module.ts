@@ -202,7 +202,10 @@ export const register: Register = on => {
     const args = text === '' ? ['status'] : thread === undefined ? ['thread', 'new', '-'] : ['thread', 'say', thread, '-']
     const { code, out, err } = await leaf($, args, text)
     const said = [out, err].filter(part => part !== '').join('\n')
-    return { text: code === 0 || said !== '' ? said : `leaf: not written (exit ${code})`, isTextDisplayOnly: true }
+    if (said === '') return { text: `leaf: not written (exit ${code})`, isTextDisplayOnly: true }
+    // The model reads what was typed with the next prompt: it is not to take it for its own.
+    const context = code === 0 && text !== '' ? ['leaf has put that into a thread beside this session: nothing of it is to be answered here.'] : []
+    return { text: said, context, isTextDisplayOnly: true }
   })
 
   on('agent.report', async ($, e, next) => {
