@@ -16,6 +16,7 @@ mod forks;
 mod print;
 mod story;
 mod terminal;
+mod ways;
 mod words;
 
 use std::fs;

@@ -341,8 +341,8 @@ fn answer(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     };
     lock(&shared.requests).push(request.clone());
     shared.arrived.notify_all();
-    let reply = if request.tools.is_empty() {
-        // A side question of the client's own (a title, a summary of the topic).
+    let reply = if request.tools.is_empty() && !request.last().contains("The answer is one JSON object") {
+        // A side question of the client's own (a title, a summary of the topic); a line fork without a module has no tools either.
         Reply::text("aside")
     } else {
         (lock(&shared.script))(&request)
