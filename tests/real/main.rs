@@ -13,6 +13,7 @@ mod model;
 mod answers;
 mod asking;
 mod forks;
+mod lives;
 mod print;
 mod story;
 mod terminal;
