@@ -65,10 +65,10 @@ pub struct Facts {
     pub attended: bool,
     /// What the client's environment rules out.
     pub limits: Limits,
-    /// The client refused the module's last start of a fork in this generation, and never did one.
-    pub module_refused: bool,
-    /// The client refused main's last start of a fork in this generation, and never did one.
-    pub subagent_refused: bool,
+    /// Nothing came of the module's starts of forks in this generation.
+    pub module_misses: bool,
+    /// Nothing came of main's starts of forks in this generation.
+    pub subagent_misses: bool,
     /// Its cost was allowed (`forks.headless`), or asked for (`forks.way`).
     pub headless: bool,
     /// Whether the client's program can be found.
@@ -121,8 +121,8 @@ fn barred(way: Way, facts: &Facts) -> Option<String> {
         Way::Module | Way::Subagent if facts.limits.coordinator => "the client is in coordinator mode",
         Way::Module | Way::Subagent if facts.limits.no_forks => "forks are switched off in the client",
         Way::Module | Way::Subagent if facts.limits.no_background => "background tasks are switched off in the client",
-        Way::Module if facts.module_refused => "the client refused to start a fork for the module",
-        Way::Subagent if facts.subagent_refused => "the client refused to start a fork for main",
+        Way::Module if facts.module_misses => "the module got no fork started",
+        Way::Subagent if facts.subagent_misses => "main got no fork started",
         Way::Headless if !facts.headless => "forks.headless, which costs a process of its own, is not on",
         Way::Headless if !facts.attended => "nobody attends the session, which may end before a headless run does",
         Way::Headless if !facts.program => "the client's program is not found on PATH",
@@ -139,8 +139,8 @@ mod tests {
         follows: Follows::Module,
         attended: true,
         limits: Limits { coordinator: false, no_forks: false, no_background: false },
-        module_refused: false,
-        subagent_refused: false,
+        module_misses: false,
+        subagent_misses: false,
         headless: false,
         program: true,
         asked: None,
@@ -149,11 +149,11 @@ mod tests {
     #[test]
     fn r117_the_first_way_that_the_client_can_do_now() {
         assert_eq!(how(&FACTS).way, Way::Module);
-        let refused = Facts { module_refused: true, ..FACTS };
+        let refused = Facts { module_misses: true, ..FACTS };
         assert_eq!(how(&refused).way, Way::Subagent);
         assert_eq!(how(&Facts { follows: Follows::Watch, ..FACTS }).way, Way::Subagent);
         assert_eq!(how(&Facts { follows: Follows::Nobody, headless: true, ..FACTS }).way, Way::Main);
-        let both = Facts { subagent_refused: true, ..refused };
+        let both = Facts { subagent_misses: true, ..refused };
         assert_eq!(how(&both).way, Way::Main);
         assert_eq!(how(&Facts { headless: true, ..both }).way, Way::Headless);
         assert_eq!(how(&Facts { headless: true, program: false, ..both }).way, Way::Main);

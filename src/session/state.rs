@@ -138,9 +138,9 @@ pub struct ForkTurn {
     /// A headless run's process (R118).
     #[serde(default)]
     pub runner: Option<Runner>,
-    /// Whether the client refused to start it (R35).
+    /// Whether it ended because it was never started: the client refused, or nobody did (R35, R38).
     #[serde(default)]
-    pub refused: bool,
+    pub missed: bool,
     /// Whether that process was dead as the state was read: what the system says, and no entry.
     #[serde(skip)]
     pub runner_gone: bool,
@@ -343,7 +343,8 @@ impl State {
                 if let Some(turn) = self.fork_mut(entry.turn) {
                     turn.ended = Some(entry.ts);
                     turn.outcome = entry.outcome;
-                    turn.refused = entry.evidence == Some(Evidence::Failed) && turn.begun.is_none();
+                    let never = matches!(entry.evidence, Some(Evidence::Failed | Evidence::Unstarted));
+                    turn.missed = never && turn.begun.is_none();
                     turn.cost = turn.cost.plus(entry.cost());
                     turn.accounted = entry.cost().is_told();
                     turn.action = None;
@@ -454,12 +455,16 @@ impl State {
         followed || !self.agents.is_empty() || self.forks.iter().any(|turn| turn.ended.is_none())
     }
 
-    /// Whether the client refused to start a fork in this way in this generation, and never did start one (R117).
-    pub fn refused(&self, way: Way) -> bool {
+    /// Whether forks can't be started in this way, as far as it was seen in this generation: twice nothing came of it, and never a
+    /// run. One refusal may be the client's limit of the moment (R117).
+    pub fn misses(&self, way: Way) -> bool {
         let of = |turn: &&ForkTurn| turn.generation == self.generation && turn.way == Some(way);
-        let mut forks = self.forks.iter().filter(of);
-        let began = self.forks.iter().filter(of).any(|turn| turn.begun.is_some());
-        !began && forks.any(|turn| turn.refused)
+        let (mut missed, mut began) = (0, false);
+        for turn in self.forks.iter().filter(of) {
+            missed += u32::from(turn.missed);
+            began |= turn.begun.is_some();
+        }
+        missed >= 2 && !began
     }
 
     /// Looks which open headless runs' processes are dead (R118): the one thing of a turn that no entry tells.
@@ -552,7 +557,7 @@ impl State {
             action: entry.does.clone(),
             way: entry.way,
             runner: None,
-            refused: false,
+            missed: false,
             runner_gone: false,
         });
         self.know(entry.agent.as_ref());
@@ -616,7 +621,7 @@ impl State {
             action: None,
             way: None,
             runner: None,
-            refused: false,
+            missed: false,
             runner_gone: false,
         });
         self.know(entry.agent.as_ref());

@@ -235,3 +235,18 @@ fn r117_without_a_module_the_watch_has_it_answered_killed() {
     story.accounted();
     story.settle();
 }
+
+/// The plugin is loaded in a headless run where it is installed: none of it may act there but the hooks that guard.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r118_nothing_of_leaf_starts_in_a_headless_run() {
+    let story = story("module", &open_gate());
+    let client = story.client.with("LEAF_TURN", "0123456789abcdef").with("LEAF_SESSION", SESSION);
+    let outcome = client.print("hello there", &["--allowedTools", RULES]).end();
+    assert_eq!((outcome.code, outcome.stdout.trim()), (0, "that is all from Main"), "{outcome:?}");
+    let sessions = fs::read_dir(client.path("home/.local/state/leaf/sessions")).into_iter().flatten().count();
+    assert_eq!(sessions, 0, "it opens no session");
+    let errors = fs::read_to_string(client.path("home/.local/state/leaf/errors.log")).unwrap_or_default();
+    assert_eq!(errors, "");
+    client.settle();
+}
