@@ -379,12 +379,13 @@ impl Part {
     fn act(&mut self, desk: &Desk, home: &Dir, session: &Session, views: &[(Page, View)], seat: &Seat) -> Result<bool> {
         let mut changed = false;
         for asking in std::mem::take(&mut self.asking) {
+            let mut asking = asking;
             match asking.answer() {
-                Ok((ask, said)) => {
+                Some(said) => {
                     changed = true;
-                    self.route(desk, home, &ask, &said)?;
+                    self.route(desk, home, &asking.ask, &said)?;
                 }
-                Err(asking) => self.asking.push(asking),
+                None => self.asking.push(asking),
             }
         }
         if changed {
@@ -438,16 +439,15 @@ impl Asking {
         Ok(Asking { ask, child, process, said, began: Instant::now() })
     }
 
-    /// Returns what was said, once the process is done or its time is up; else itself.
-    fn answer(mut self) -> Result<(Ask, Output), Asking> {
+    /// Returns what was said, once the process is done or its time is up.
+    fn answer(&mut self) -> Option<Output> {
         let done = matches!(self.child.try_wait(), Ok(Some(_)));
         if !done && self.began.elapsed() < ANSWER {
-            return Err(self);
+            return None;
         }
         let said = if done { self.said.recv_timeout(SETTLE).ok() } else { None };
         let late = || Output { text: "it took too long".to_owned(), failed: true, ..Output::default() };
-        let output = said.map_or_else(late, |bytes| print::output(&bytes));
-        Ok((self.ask.clone(), output))
+        Some(said.map_or_else(late, |bytes| print::output(&bytes)))
     }
 }
 

@@ -19,6 +19,9 @@ pub const WAIT: i64 = 60_000;
 /// A renewal younger than this writes nothing (R41), milliseconds.
 pub const RENEWAL: i64 = 60 * 1000;
 
+/// After so many starts of which nothing came, and never a run, a way is no longer tried (R117).
+const MISSES: u32 = 3;
+
 /// A session as its journal tells it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
@@ -455,8 +458,8 @@ impl State {
         followed || !self.agents.is_empty() || self.forks.iter().any(|turn| turn.ended.is_none())
     }
 
-    /// Whether forks can't be started in this way, as far as it was seen in this generation: twice nothing came of it, and never a
-    /// run. One refusal may be the client's limit of the moment (R117).
+    /// Whether forks can't be started in this way, as far as it was seen in this generation: nothing came of it again and again, and
+    /// never a run. One refusal may be the client's limit of the moment (R117).
     pub fn misses(&self, way: Way) -> bool {
         let of = |turn: &&ForkTurn| turn.generation == self.generation && turn.way == Some(way);
         let (mut missed, mut began) = (0, false);
@@ -464,7 +467,7 @@ impl State {
             missed += u32::from(turn.missed);
             began |= turn.begun.is_some();
         }
-        missed >= 2 && !began
+        missed >= MISSES && !began
     }
 
     /// Looks which open headless runs' processes are dead (R118): the one thing of a turn that no entry tells.

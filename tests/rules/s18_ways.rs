@@ -411,10 +411,10 @@ fn r117_the_way_that_the_person_asks_for() {
     }
 }
 
-/// A session in which the module got no fork started, twice: the next is main's to start.
+/// A session in which the module got no fork started, again and again: the next is main's to start.
 #[track_caller]
 fn refused<'s, 'd>(follower: &Follower<'s, 'd>) {
-    for message in ["the first", "the second"] {
+    for message in ["the first", "the second", "the third"] {
         let (_, action) = follower.take(message);
         // One refusal may be the client's limit of the moment.
         assert_eq!(action["action"], "spawn");
@@ -561,14 +561,14 @@ fn r117_a_launch_that_the_client_refuses_main_is_not_asked_for_again() {
     let main = forking(&desk, "s");
     let follower = Follower::start(&main);
     refused(&follower);
-    for message in ["look it up", "and this"] {
+    for message in ["look it up", "and this", "and this too"] {
         let (thread, _) = follower.take(message);
         let input = rewritten(&agent_call(&main, &format!("leaf fork {}", text(&taken(&desk, &thread)["turn"]))));
         let mut failed = main.payload("PostToolUseFailure.main.Agent.conc");
         failed["tool_input"] = input;
         main.hook(&failed).silent_or_context();
     }
-    assert_eq!(main_owes(&desk).len(), 4);
+    assert_eq!(main_owes(&desk).len(), 6);
     let (thread, action) = follower.take("and that");
     assert_eq!(action, json!({"action": "main"}), "neither the module nor main can, and headless costs");
     let why = text(&why_of(&desk, &thread, "handed")[0]["why"]);
