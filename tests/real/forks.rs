@@ -64,7 +64,7 @@ impl Cast {
 fn forking() -> (Client, Cast) {
     let cast = Cast::default();
     let script = cast.clone();
-    (Client::new(move |request| script.next(request)).with("LEAF_FORK_WORK", "on"), cast)
+    (Client::new(move |request| script.next(request)).without_module().with("LEAF_FORK_WORK", "on"), cast)
 }
 
 /// A call that goes on until the test lets it end with [`let_go`].

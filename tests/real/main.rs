@@ -13,6 +13,7 @@ mod model;
 mod answers;
 mod asking;
 mod forks;
+mod killed;
 mod lives;
 mod print;
 mod story;
@@ -46,6 +47,11 @@ fn diligent(answer: &'static str) -> impl FnMut(&Request) -> Reply + Send + 'sta
             Reply::text("that is all")
         }
     }
+}
+
+/// A client in which no line fork is asked: what is written is main's (R1).
+fn plain(script: impl FnMut(&Request) -> Reply + Send + 'static) -> Client {
+    Client::new(script).with("LEAF_FORK_REPLIES", "off")
 }
 
 /// Waits until main sits in its [`BUSY`] call.

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::client::{Client, until};
 use crate::model::Reply;
 use crate::{
-    ALLOWED, LIMIT, assert_answered, delivered, diligent, go_on, handed, logs, page, thread, until_answered,
+    ALLOWED, LIMIT, assert_answered, delivered, diligent, go_on, handed, logs, page, plain, thread, until_answered,
     until_busy, write,
 };
 
@@ -33,7 +33,7 @@ fn until_parked(client: &Client) {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r105_an_idle_session_wakes_for_a_message() {
-    let client = Client::new(diligent("Half past nine."));
+    let client = plain(diligent("Half past nine.")).without_module();
     let terminal = client.open(&session());
     terminal.say("hello there");
     terminal.wait("the reply", |screen| screen.contains("that is all"));
@@ -59,7 +59,7 @@ fn r105_an_idle_session_wakes_for_a_message() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r105_a_fresh_session_wakes_before_its_first_prompt() {
-    let client = Client::new(diligent("Good morning."));
+    let client = plain(diligent("Good morning."));
     let terminal = client.open(&session());
     until_parked(&client);
     let message = write(&client, "Are you up?", SESSION);
@@ -74,7 +74,7 @@ fn r105_a_fresh_session_wakes_before_its_first_prompt() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r105_a_busy_session_is_not_woken_besides() {
-    let client = Client::new(diligent("Soon."));
+    let client = plain(diligent("Soon."));
     let terminal = client.open(&session());
     terminal.say("KEEP BUSY please");
     until_busy(&client);
@@ -96,7 +96,7 @@ fn r105_a_busy_session_is_not_woken_besides() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r105_an_unanswered_message_wakes_nobody_twice() {
-    let client = Client::new(|_| Reply::text("let me think"));
+    let client = plain(|_| Reply::text("let me think")).without_module();
     let terminal = client.open(&session());
     until_parked(&client);
     let message = write(&client, "Well?", SESSION);
@@ -120,8 +120,27 @@ fn r105_an_unanswered_message_wakes_nobody_twice() {
 
 #[test]
 #[ignore = "needs the real client: .ci/run"]
+fn r105_r104_the_modules_wake_is_one_and_its_stop_reminds_once() {
+    let client = plain(|_| Reply::text("let me think"));
+    let terminal = client.open(&session());
+    until_parked(&client);
+    let message = write(&client, "Well?", SESSION);
+    let reference = delivered(&client, "Well?");
+    // The module's wake is a prompt like any, whose Stop is not an active one.
+    terminal.wait("the end of the turn", |screen| screen.matches("let me think").count() == 2);
+    std::thread::sleep(Duration::from_secs(3));
+    let requests = client.model.requests();
+    assert_eq!(requests.len(), 2, "the wake, the reminder: {requests:?}");
+    assert_eq!(requests[1].references(), [reference], "by its reference: {requests:?}");
+    assert_eq!(thread(&client, &message)["waiting"], json!([message["id"]]));
+    terminal.exit();
+    client.settle();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
 fn r106_the_newer_watch_takes_the_lane_and_every_older_leaves() {
-    let client = Client::new(diligent("Still here."));
+    let client = plain(diligent("Still here.")).without_module();
     let terminal = client.open(&session());
     for (turn, line) in ["one more", "two more", "three more"].iter().enumerate() {
         terminal.say(line);
@@ -140,7 +159,7 @@ fn r106_the_newer_watch_takes_the_lane_and_every_older_leaves() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r106_the_watch_leaves_with_a_killed_client() {
-    let client = Client::new(diligent("unused"));
+    let client = plain(diligent("unused")).without_module();
     let terminal = client.open(&session());
     terminal.say("hello there");
     terminal.wait("the reply", |screen| screen.contains("that is all"));
@@ -156,7 +175,7 @@ fn r106_the_watch_leaves_with_a_killed_client() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r105_a_killed_watch_costs_the_wake_and_nothing_else() {
-    let client = Client::new(diligent("Not lost."));
+    let client = plain(diligent("Not lost.")).without_module();
     let terminal = client.open(&session());
     until_parked(&client);
     for watch in client.watches() {
@@ -181,7 +200,7 @@ fn r105_a_killed_watch_costs_the_wake_and_nothing_else() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r109_clear_keeps_the_page_and_the_new_session_gets_what_comes() {
-    let client = Client::new(diligent("Here."));
+    let client = plain(diligent("Here."));
     let terminal = client.open(&session());
     until_parked(&client);
     let before = write(&client, "First of all?", SESSION);
@@ -211,8 +230,7 @@ fn r109_clear_keeps_the_page_and_the_new_session_gets_what_comes() {
 fn r109_a_debt_survives_clear() {
     let cleared = Arc::new(AtomicBool::new(false));
     let (now, mut obey) = (Arc::clone(&cleared), diligent("Paid."));
-    let client =
-        Client::new(move |request| if now.load(Ordering::SeqCst) { obey(request) } else { Reply::text("not now") });
+    let client = plain(move |request| if now.load(Ordering::SeqCst) { obey(request) } else { Reply::text("not now") });
     let terminal = client.open(&session());
     until_parked(&client);
     let message = write(&client, "Do you owe me something?", SESSION);
@@ -232,7 +250,7 @@ fn r109_a_debt_survives_clear() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r110_a_persons_command_finds_the_attended_session() {
-    let client = Client::new(diligent("Found."));
+    let client = plain(diligent("Found."));
     let terminal = client.open(&session());
     terminal.say("hello there");
     terminal.wait("the reply", |screen| screen.contains("that is all"));
@@ -263,7 +281,7 @@ fn r110_a_persons_command_finds_the_attended_session() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r054_after_compaction_main_is_told_once_what_it_owes() {
-    let client = Client::new(|request| match request.references().first() {
+    let client = plain(|request| match request.references().first() {
         Some(reference) if request.text().contains("carry on") => {
             Reply::bash(format!("leaf thread reply {reference} 'Remembered.'"))
         }
@@ -290,7 +308,7 @@ fn r054_after_compaction_main_is_told_once_what_it_owes() {
 #[ignore = "needs the real client: .ci/run"]
 fn r042_a_turn_that_dies_of_an_api_error_has_ended() {
     let mut obey = diligent("Recovered.");
-    let client = Client::new(move |request| {
+    let client = plain(move |request| {
         if request.text().contains("BREAK DOWN") && request.references().is_empty() {
             Reply::failure(400, "scripted")
         } else {
@@ -311,7 +329,7 @@ fn r042_a_turn_that_dies_of_an_api_error_has_ended() {
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r071_the_clients_own_prompt_is_no_way_to_write() {
-    let client = Client::new(diligent("unused"));
+    let client = plain(diligent("unused"));
     let terminal = client.open(&session());
     terminal.say("!leaf thread new forged; echo status $?");
     terminal.wait("the refusal", |screen| screen.contains("status 1"));

@@ -104,11 +104,6 @@ impl Cast {
         }
     }
 
-    /// Whether an actor of this kind has words left that it was given.
-    pub fn has_words(&self, who: Who) -> bool {
-        self.parts().iter().any(|part| part.who == who && !part.replies.is_empty())
-    }
-
     /// The model's next words.
     pub fn next(&self, request: &Request) -> Reply {
         let who = who(request);

@@ -222,6 +222,15 @@ impl Client {
         Sabotage { dir }
     }
 
+    /// The same, as a client too old for hooks modules: nothing is kept back, and the watch wakes.
+    pub fn without_module(self) -> Self {
+        let file = self.path("plugin/hooks.json");
+        let mut hooks: Value = serde_json::from_slice(&fs::read(&file).expect("hooks")).expect("JSON");
+        assert!(hooks.as_object_mut().expect("an object").remove("modules").is_some(), "there is one");
+        fs::write(&file, hooks.to_string()).expect("a file");
+        self
+    }
+
     /// A path in the client's own directory: `home`, `project`, `plugin` and what lies in them.
     pub fn path(&self, name: &str) -> PathBuf {
         // The client keeps trust by the resolved path.
