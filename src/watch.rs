@@ -40,6 +40,8 @@ const ANSWER: Duration = Duration::from_secs(25);
 const PAUSE: Duration = Duration::from_millis(250);
 /// How many line forks are asked at once.
 const MOST: usize = 3;
+/// Main has been idle for this long before the follower's part is taken: the Stop that ended its turn parks a newer watch.
+const REST: Duration = Duration::from_millis(300);
 /// What is to wake must stand this long: the hook of the same event may be about to deliver it.
 const SETTLE: Duration = Duration::from_millis(150);
 /// How long the module has to wake after an interruption, milliseconds.
@@ -86,7 +88,7 @@ fn park() -> Result<Option<String>> {
         return Ok(None);
     }
     let Some(held) = Held::take(&session, Lane::Watch, desk.now())? else { return Ok(None) };
-    Watch { desk, home, client, session, held, part: None, unheard: None }.wait()
+    Watch { desk, home, client, session, held, part: None, idle: None, unheard: None }.wait()
 }
 
 /// Waits until the hook of the same event has written what it has to: the session's record, and a prompt's turn, without
@@ -124,6 +126,8 @@ struct Watch {
     held: Held,
     /// The follower's part, while main is idle and nobody else has it.
     part: Option<Part>,
+    /// Since when main is idle, as far as this process saw.
+    idle: Option<Instant>,
     /// Since when there is something that the module was to wake for after an interruption.
     unheard: Option<Ts>,
 }
@@ -175,7 +179,8 @@ impl Watch {
             let mut processes: Vec<&Process> = client.iter().chain(&runners).chain(&asking).collect();
             // Its death frees the lane without a word.
             processes.extend(follower.as_ref().map(|follower| &follower.process));
-            let within = [pause, self.part.as_ref().and_then(Part::within)].into_iter().flatten().min();
+            let rest = self.idle.filter(|_| self.part.is_none()).and_then(|idle| REST.checked_sub(idle.elapsed()));
+            let within = [pause, rest, self.part.as_ref().and_then(Part::within)].into_iter().flatten().min();
             sleeper.sleep(&self.home, &self.session, &seen, &Until { instant, within, processes, reader: false });
         }
     }
@@ -231,6 +236,8 @@ impl Watch {
         let now = self.desk.now();
         let state = self.session.state()?;
         let idle = state.open_turn(now).is_none();
+        let since = if idle { Some(self.idle.unwrap_or_else(Instant::now)) } else { None };
+        self.idle = since;
         // Somebody newer wants it, or main is at work: then nothing is kept back for want of a module.
         if self.part.as_mut().is_some_and(|part| !idle || !part.held.wanted()) {
             self.part = None;
@@ -245,7 +252,7 @@ impl Watch {
             return Ok(Look::Wait(main.filter(|lapse| *lapse > now).min()));
         }
         headless::sweep(&state, now);
-        if self.part.is_none() && idle && self.may_take_part() {
+        if self.part.is_none() && since.is_some_and(|since| since.elapsed() >= REST) && self.may_take_part() {
             self.part = Part::take(&self.desk, &self.home, &self.session)?;
         }
         let record = &self.session.record;

@@ -185,6 +185,9 @@ fn at_rest(story: &Story) -> Terminal<'_> {
     let terminal = story.client.open(&["--session-id", SESSION, "--allowedTools", RULES]);
     terminal.say("hello there");
     terminal.wait("the reply", |screen| screen.contains("that is all from Main"));
+    // The Stop's watch takes the place of the prompt's; what is written in between is main's.
+    let alone = || (story.client.watches().len() == 1).then_some(());
+    until("one watch is there", LIMIT, alone).unwrap_or_else(|late| panic!("{late}: {:?}", story.client.processes()));
     story.until_followed();
     terminal
 }
