@@ -44,6 +44,8 @@ const MOST: usize = 3;
 const REST: Duration = Duration::from_millis(300);
 /// What is to wake must stand this long: the hook of the same event may be about to deliver it.
 const SETTLE: Duration = Duration::from_millis(150);
+/// A follower that was killed is back within this; one that starts with the session is there by then. Until then waking is its.
+const BACK: Duration = Duration::from_secs(2);
 /// How long the module has to wake after an interruption, milliseconds.
 const UNHEARD: i64 = 1_000;
 /// How long the hook of the same event may take to write what it has to.
@@ -88,7 +90,8 @@ fn park() -> Result<Option<String>> {
         return Ok(None);
     }
     let Some(held) = Held::take(&session, Lane::Watch, desk.now())? else { return Ok(None) };
-    Watch { desk, home, client, session, held, part: None, idle: None, unheard: None }.wait()
+    let followed = matches!(event.what, What::SessionStart(_)).then(Instant::now);
+    Watch { desk, home, client, session, held, part: None, idle: None, followed, unheard: None }.wait()
 }
 
 /// Waits until the hook of the same event has written what it has to: the session's record, and a prompt's turn, without
@@ -128,6 +131,8 @@ struct Watch {
     part: Option<Part>,
     /// Since when main is idle, as far as this process saw.
     idle: Option<Instant>,
+    /// When a follower was last there, or may have been about to be.
+    followed: Option<Instant>,
     /// Since when there is something that the module was to wake for after an interruption.
     unheard: Option<Ts>,
 }
@@ -180,7 +185,8 @@ impl Watch {
             // Its death frees the lane without a word.
             processes.extend(follower.as_ref().map(|follower| &follower.process));
             let rest = self.idle.filter(|_| self.part.is_none()).and_then(|idle| REST.checked_sub(idle.elapsed()));
-            let within = [pause, rest, self.part.as_ref().and_then(Part::within)].into_iter().flatten().min();
+            let back = if follower.is_none() { self.back_in() } else { None };
+            let within = [pause, rest, back, self.part.as_ref().and_then(Part::within)].into_iter().flatten().min();
             sleeper.sleep(&self.home, &self.session, &seen, &Until { instant, within, processes, reader: false });
         }
     }
@@ -244,6 +250,7 @@ impl Watch {
         }
         if self.part.is_none() && lane::holder(&self.session, Lane::Follower).is_some() {
             // Where there is a module, it does all this, and wakes (R105).
+            self.followed = Some(Instant::now());
             if idle && state.interrupted.is_some() {
                 return self.after_interruption(now);
             }
@@ -271,7 +278,15 @@ impl Watch {
         {
             return Ok(Look::Again);
         }
+        if self.back_in().is_some() {
+            return Ok(Look::Wait(next));
+        }
         Ok(self.wake(&views, &seat, now).map_or(Look::Wait(next), Look::Wake))
+    }
+
+    /// Returns how long a follower that is gone may still be on its way back.
+    fn back_in(&self) -> Option<Duration> {
+        self.followed.filter(|_| self.part.is_none()).and_then(|at| BACK.checked_sub(at.elapsed()))
     }
 
     /// Wakes after an interruption what the module did not: the client refuses a module's prompt until the person's next one.

@@ -45,11 +45,18 @@ async function leaf($: EngineInterface, args: string[], stdin = ''): Promise<Ran
   return { code: exitCode, out: stdout.trim(), err: stderr.trim() }
 }
 
-/** Reports to leaf, again where the command was killed: each of these says the same when it is said twice. */
+/**
+ * Reports to leaf, again where the command was killed or the follower's proof was none any more: each of these says the same
+ * when it is said twice. A refusal may have met a follower that just died, so that it stands only the second time.
+ */
 async function tell($: EngineInterface, args: string[], stdin = ''): Promise<Ran> {
+  let refused = false
   for (let pause = SOON; ; pause *= 5) {
+    const proof = token
     const ran = await leaf($, args, stdin).catch(() => ({ code: 1, out: '', err: '' }))
-    if (ran.code === 0 || ran.err !== '' || pause > LEFT) return ran
+    const again = ran.err === '' || proof === undefined || proof !== token || !refused
+    if (ran.code === 0 || !again || pause > LEFT) return ran
+    refused = ran.err !== '' && proof === token
     await $.clock.sleep(pause)
   }
 }
