@@ -7,6 +7,7 @@ mod support;
 
 mod bad_input;
 mod forks_model;
+mod killed_takes;
 mod many_writers;
 mod model;
 mod pure_model;
