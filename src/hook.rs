@@ -211,15 +211,23 @@ fn end_older(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Takes over the pages, known agents and unread lines of the session that just ended in this process (R109).
+/// Takes over the pages, known agents and unread lines of the session that just ended in this process (R109). A client has one
+/// session at a time: another of its process that went nowhere has ended, though the hook that was to say so was killed.
 fn take_over_process(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
     let Some(process) = desk.client() else { return Ok(()) };
-    let before = Session::all(home)?
+    let mut before: Vec<Session> = Session::all(home)?
         .into_iter()
         .filter(|session| session.record.id != event.session && session.record.process.as_ref() == Some(&process))
-        .filter(|session| session.record.ended.is_some() && session.record.moved_to.is_none())
-        .max_by_key(|session| session.record.ended);
-    let Some(before) = before else { return Ok(()) };
+        .filter(|session| session.record.moved_to.is_none())
+        .collect();
+    before.sort_by_key(|session| session.record.ended.unwrap_or(desk.now()));
+    for before in before {
+        take_over(desk, home, event, before)?;
+    }
+    Ok(())
+}
+
+fn take_over(desk: &Desk, home: &Dir, event: &Event<'_>, before: Session) -> Result<()> {
     let Some(own) = Session::open(home, &event.session)? else { return Ok(()) };
     let was = before.record.id.clone();
     // The oldest first, so that the one that came last stays last.
@@ -250,11 +258,22 @@ fn take_over_process(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
         taken.push(Entry::new(now, Kind::Agent));
     }
     own.append(&taken)?;
+    let mut left: Vec<Entry> = Vec::new();
     let printed: Vec<u64> = before.state.clerk.iter().map(|line| line.id).collect();
     if !printed.is_empty() {
-        before.append(&[Entry { lines: printed, ..Entry::new(now, Kind::Printed) }])?;
+        left.push(Entry { lines: printed, ..Entry::new(now, Kind::Printed) });
     }
-    let record = SessionRecord { moved_to: Some(own.session.record.id.clone()), ..before.session.record.clone() };
+    if let Some(main) = before.state.main.as_ref().filter(|main| main.ended.is_none()) {
+        left.push(Entry::ended(now, main.id, Evidence::Generation));
+    }
+    if !left.is_empty() {
+        before.append(&left)?;
+    }
+    let record = SessionRecord {
+        ended: before.session.record.ended.or(Some(now)),
+        moved_to: Some(own.session.record.id.clone()),
+        ..before.session.record.clone()
+    };
     before.replace_record(record)
 }
 
@@ -336,6 +355,8 @@ impl<'a> Hook<'a> {
             Standing::Foreign => return Ok(None),
             Standing::New if begins => {
                 begin(&desk, &home, event, "late")?;
+                // Where its SessionStart was killed, it may go on from another one (R109).
+                take_over_process(&desk, &home, event)?;
                 session = Session::open(&home, &event.session)?;
             }
             Standing::New => return Ok(None),

@@ -53,6 +53,31 @@ fn r109_resume_in_the_same_client_takes_the_page_too() {
 }
 
 #[test]
+fn r109_a_killed_session_end_keeps_nothing_from_the_next_session() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    desk.thread("where were we?");
+    let next = desk.session_of(&main.client, "t");
+    next.start("resume").silent_or_context();
+    assert!(next.prompt("go on").says().contains("where were we?"));
+    assert_eq!(desk.state()["session"], json!(next.id()));
+    // A late hook of the one before brings nothing back.
+    main.boundary().silent();
+    assert_eq!(desk.state()["session"], json!(next.id()));
+}
+
+#[test]
+fn r109_a_killed_session_start_is_made_up_for_by_the_first_prompt() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    desk.thread("where were we?");
+    main.end("clear").silent();
+    let next = desk.session_of(&main.client, "t");
+    assert!(next.prompt("go on").says().contains("where were we?"));
+    assert_eq!(desk.state()["session"], json!(next.id()));
+}
+
+#[test]
 fn r109_another_clients_session_takes_nothing_of_a_live_one() {
     let desk = Desk::new();
     let main = desk.session("s").working();
