@@ -30,6 +30,15 @@ pub fn turns(story: &Story, message: &Value, agent: &str) -> Vec<Value> {
     turns.filter(|turn| turn["agent_id"] == agent).cloned().collect()
 }
 
+/// Leaves once the client says that no agent runs any more: else it asks what is to become of it.
+pub fn leave(terminal: Terminal<'_>) {
+    let over = |line: &str| ["stopped", "failed", "idle"].iter().any(|word| line.contains(word));
+    terminal.wait("every agent has ended", |screen| {
+        screen.lines().all(|line| !(line.contains("◯ leaf-") || line.contains("◯ fork")) || over(line))
+    });
+    terminal.exit();
+}
+
 /// Waits until the holder of the thread is in that state.
 fn until_holder(story: &Story, message: &Value, state: &str) {
     story.until(&format!("its holder is {state}"), message, |thread| thread["holder"]["state"] == state);
@@ -133,7 +142,7 @@ fn r080_a_fork_that_waits_for_its_own_shell_rests_and_goes_on_in_its_turn() {
     assert_eq!(heard.text().matches("answered thread").count(), 1, "{heard:?}");
     assert!(!heard.text().contains("<task-notification>"), "{heard:?}");
     story.quiet(2, 0);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -155,7 +164,7 @@ fn r080_a_fork_that_waits_for_its_own_shell_killed() {
     until_told(&story);
     // A prompt, the thread and its answer, and what the client tells of a run that it started.
     ends(&story, &message, &[by("main", "From main.")], 4, 2);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -171,7 +180,7 @@ fn r080_a_fork_that_goes_on_after_its_rest_killed() {
     story.until_answered(&message);
     story.until_ended(&message, &["answer"]);
     ends(&story, &message, &[by("fork", "From the fork.")], 1, 0);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -204,7 +213,7 @@ fn r080_main_steers_a_running_fork_and_it_rests_on_the_call_that_it_was_in() {
     story.until_ended(&message, &["answer"]);
     // Its prompt, the two calls, and the end.
     ends(&story, &message, &[by("fork", "From the fork.")], 4, 0);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -223,7 +232,7 @@ fn r080_main_steers_a_running_fork_killed() {
     let_go(&story.client, "fork");
     until_told(&story);
     ends(&story, &message, &[by("fork", "From the fork.")], 5, 1);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -270,7 +279,7 @@ fn r045_main_sends_to_a_fork_that_has_ended_and_it_writes_in_a_turn_of_its_own()
     // Main started that run, and the client tells it of its end.
     until_told(&story);
     ends(&story, &message, &[by("fork", "From the fork."), by("fork", "Behind the barn.")], 5, 1);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -291,7 +300,7 @@ fn r045_main_sends_to_a_fork_that_has_ended_killed() {
     story.request(Who::Fork, 4);
     assert_eq!(story.answers(&message), [by("fork", "From the fork.")]);
     assert_eq!(story.open_turns(&message), [json!(null); 0]);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -382,7 +391,7 @@ fn r084_the_user_stops_a_fork_in_the_terminal() {
     let (terminal, message) = in_a_call(&story);
     stop_in_terminal(&terminal);
     came_back(&story, &message, 3, 1);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -404,7 +413,7 @@ fn r084_the_user_stops_a_fork_in_the_terminal_killed() {
     stop_in_terminal(&terminal);
     report.wait(1);
     came_back(&story, &message, 3, 1);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -421,7 +430,7 @@ fn r122_a_person_stops_a_fork_from_another_terminal() {
     came_back(&story, &message, 3, 1);
     let ended = &story.entries(&message, "ended")[0];
     assert_eq!((&ended["evidence"], &ended["why"]), (&json!("task_stop"), &json!("it was stopped")), "{ended}");
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -436,7 +445,7 @@ fn r122_a_person_stops_a_fork_from_another_terminal_killed() {
     story.client.json(&["fork", "stop", &name]);
     terminal.wait("the client stopped it", |screen| screen.contains("stopped"));
     came_back(&story, &message, 3, 1);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -463,7 +472,7 @@ fn stopped_by_main(story: &Story, step: Option<Step<'_>>) {
     if let Some(sabotage) = sabotage {
         assert_eq!(sabotage.killed(), 1);
     }
-    terminal.exit();
+    leave(terminal);
 }
 
 #[test]
@@ -517,7 +526,7 @@ fn r078_an_api_error_in_a_fork_hands_its_thread_back() {
     failed(&story, &message, "stop_failure");
     let ended = &story.entries(&message, "ended")[0];
     assert!(ended["why"].as_str().is_some_and(|why| why.contains("scripted")), "it says what failed: {ended}");
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -530,7 +539,7 @@ fn r078_an_api_error_in_a_fork_killed() {
     let (terminal, message) = failing(&story);
     hook.wait(1);
     failed(&story, &message, "module");
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -553,7 +562,7 @@ fn r078_a_fork_that_never_reports_loses_its_thread_after_fifteen_minutes_killed(
     story.until_answered(&message);
     story.quiet(3, 1);
     assert_eq!(story.answers(&message), [by("main", "From main.")]);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -596,7 +605,7 @@ fn r078_a_fork_that_stopped_without_a_follower_ends_after_a_minute_killed() {
     ends(&story, &message, &[by("main", "From main.")], 3, 1);
     let ended = &story.entries(&message, "ended")[0];
     assert_eq!(ended["evidence"], "subagent_stop", "{ended}");
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -627,7 +636,7 @@ fn with_a_helper(story: &Story, sabotage: Option<Step<'_>>) {
     if let Some(sabotage) = sabotage {
         assert_eq!(sabotage.killed(), 1);
     }
-    terminal.exit();
+    leave(terminal);
 }
 
 #[test]
@@ -672,7 +681,7 @@ fn r031_a_start_that_the_client_refuses_hands_the_thread_back() {
     let ended = &story.entries(&second, "ended")[0];
     assert_eq!(ended["evidence"], "failed", "{ended}");
     assert!(ended["why"].as_str().is_some_and(|why| why.contains("refused")), "it says why: {ended}");
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -690,7 +699,7 @@ fn r031_a_start_that_the_client_refuses_killed() {
     story.until_ended(&first, &["answer"]);
     story.quiet(3, 1);
     assert_eq!(story.answers(&second), [by("main", "From main.")]);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -706,7 +715,7 @@ fn r117_where_the_client_lets_nobody_fork_the_message_is_mains_at_once() {
     assert!(handed[0]["why"].is_string(), "the journal says why: {handed:?}");
     ends(&story, &message, &[by("main", "From main.")], 3, 1);
     assert_eq!(story.asked(Who::Fork), 0);
-    terminal.exit();
+    leave(terminal);
     story.settle();
 }
 
@@ -729,7 +738,7 @@ fn left_to_main(story: &Story, terminal: Terminal<'_>, message: &Value) {
     ends(story, message, &[by("fork", "From the fork."), by("main", "From main.")], 4, 1);
     let ended = &story.entries(message, "ended").into_iter().rfind(|end| end["by"] == "fork").expect("an end");
     assert_eq!(ended["evidence"], "failed", "{ended}");
-    terminal.exit();
+    leave(terminal);
 }
 
 #[test]

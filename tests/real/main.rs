@@ -15,6 +15,8 @@ mod asking;
 mod forks;
 mod killed;
 mod lives;
+mod headless_print;
+mod sessions;
 mod print;
 mod story;
 mod terminal;
