@@ -29,12 +29,13 @@ use crate::transaction::Transaction;
 /// The files of a run in its turn's scratch directory.
 const OUTPUT: &str = "output.json";
 const ERRORS: &str = "errors.txt";
+const PROMPT: &str = "prompt.txt";
 /// How long a run that is stopped may take to leave by itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// After this long since its turn's end a run that goes on is killed, milliseconds.
 const LEAVE: i64 = 5_000;
 /// The run waits until its start is on record, and does nothing where its starter dies before that.
-const GATE: &str = r#"read -r go && exec "$0" "$@" </dev/null"#;
+const GATE: &str = r#"read -r go && in=$1 && shift && exec "$0" "$@" <"$in""#;
 
 /// The processes that this one started: whoever lives on must not leave them as zombies.
 static STARTED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
@@ -52,10 +53,11 @@ pub fn program(env: &Env) -> Option<PathBuf> {
     print::program(on_path(env, "claude"), env.var("CLAUDE_CODE_EXECPATH").map(PathBuf::from))
 }
 
-/// A command of the client's own that copies a session: in its directory, with nothing of this process's session about it.
-pub fn command(env: &Env, program: &Path, record: &SessionRecord, args: &[String]) -> Command {
+/// A command of the client's own that copies a session: in its directory, with nothing of this process's session about it, and with
+/// the file `input` as its standard input.
+pub fn command(env: &Env, program: &Path, record: &SessionRecord, input: &Path, args: &[String]) -> Command {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", GATE]).arg(program).args(args).current_dir(&record.cwd).process_group(0);
+    command.args(["-c", GATE]).arg(program).arg(input).args(args).current_dir(&record.cwd).process_group(0);
     for name in print::inherited().chain(["LEAF_TOKEN", "LEAF_TURN", "LEAF_SESSION"]) {
         command.env_remove(name);
     }
@@ -144,7 +146,9 @@ fn gated(desk: &Desk, record: &SessionRecord, turn: TurnId, prompt: &str) -> Res
     let directory = scratch::make(turn)?;
     let output = directory.join(OUTPUT);
     let mode = record.transcript.as_ref().and_then(|transcript| print::mode(Path::new(transcript)));
-    let mut command = command(&desk.env, &program, record, &print::work(&record.id, prompt, mode.as_deref()));
+    let input = directory.join(PROMPT);
+    std::fs::write(&input, prompt)?;
+    let mut command = command(&desk.env, &program, record, &input, &print::work(&record.id, mode.as_deref()));
     command
         .env("LEAF_TURN", turn.to_string())
         .env("LEAF_SESSION", record.id.as_str())

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -445,7 +446,13 @@ impl Part {
 impl Asking {
     fn start(desk: &Desk, record: &SessionRecord, ask: Ask) -> Result<Asking> {
         let program = headless::program(&desk.env).context("there is no `claude` on PATH")?;
-        let mut command = headless::command(&desk.env, &program, record, &print::question(&record.id, &ask.question));
+        let mut command = headless::command(
+            &desk.env,
+            &program,
+            record,
+            Path::new("/dev/null"),
+            &print::question(&record.id, &ask.question),
+        );
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = Gated::start(command)?.go();
         let process = Process::of(i32::try_from(child.id()).unwrap_or(0));

@@ -227,7 +227,7 @@ impl<'d> Headless<'d> {
             "#!/bin/sh\nD={dir}\ncase \"$*\" in *disableAllHooks*) K=line;; *) K=work;; esac\n\
              printf '%s\\0' \"$@\" > $D/$K.argv.part\nenv > $D/$K.env\ncat > $D/$K.in\necho $$ > $D/$K.pid\n\
              mv $D/$K.argv.part $D/$K.argv\necho >> $D/$K.times\n\
-             REF=$(printf '%s' \"$*\" | grep -oE '[0-9a-f]{{8}}:[0-9a-f]{{8}}' | head -1)\n. $D/$K.sh\n",
+             REF=$(grep -oE '[0-9a-f]{{8}}:[0-9a-f]{{8}}' $D/$K.in | head -1)\n. $D/$K.sh\n",
             dir = dir.display()
         );
         let program = dir.join("claude");
@@ -274,6 +274,11 @@ impl<'d> Headless<'d> {
         let bytes = until("the client is run", || fs::read(&file).ok());
         let text = String::from_utf8(bytes).expect("UTF-8");
         text.split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    /// What came on its standard input.
+    fn input(&self, kind: &str) -> String {
+        fs::read_to_string(self.desk.path("claude").join(format!("{kind}.in"))).expect("an input")
     }
 
     fn env(&self, kind: &str) -> String {
@@ -633,7 +638,7 @@ fn r118_a_headless_run_answers_in_a_process_of_its_own() {
     assert_eq!(after("--resume").as_deref(), Some(main.id()));
     assert!(argv.iter().any(|arg| arg == "--fork-session"), "{argv:?}");
     assert_eq!(after("--allowedTools").as_deref(), Some("Bash(leaf:*)"));
-    let prompt = after("-p").expect("a prompt");
+    let prompt = client.input("work");
     assert!(prompt.contains("look it up") && !prompt.contains("SendMessage"), "{prompt}");
     // It is named as it opens, and runs.
     let turn = only_turn(&desk);
@@ -648,7 +653,6 @@ fn r118_a_headless_run_answers_in_a_process_of_its_own() {
     for name in ["LEAF_TOKEN=", "CLAUDE_CODE_SESSION_ID=", "CLAUDE_PID="] {
         assert!(!env.contains(name), "{name} is another's: {env}");
     }
-    assert_eq!(fs::read(desk.path("claude/work.in")).expect("its input"), b"", "nothing on its standard input");
     // A further message is none of its business (R118), and after its end waits for what comes then (R77).
     desk.say(&thread, "and one more thing");
     assert_eq!(holder_kind(&desk, &thread), "fork");
@@ -985,7 +989,8 @@ fn r117_a_flurry_is_asked_about_anew() {
     until("it is answered", || Some(status(&desk, &thread)).filter(|status| status == "answered"));
     assert_eq!((client.times("line"), client.times("work")), (2, 1));
     assert_eq!(desk.events("line").len(), 1, "an answer to an older message posts nothing (R24)");
-    assert!(client.argv("work").iter().any(|arg| arg.contains("one") && arg.contains("two")));
+    let prompt = client.input("work");
+    assert!(prompt.contains("one") && prompt.contains("two"), "{prompt}");
     watch.parked(200);
     drop(main);
 }
@@ -1091,4 +1096,20 @@ fn r118_killed_at_any_write_of_its_start_there_is_one_run_or_none() {
         assert!(desk.events("reply").len() <= 1);
     }
     assert!(answered >= 3, "most starts get through: {answered}");
+}
+
+#[test]
+fn r118_a_message_may_be_longer_than_an_argument() {
+    let desk = Desk::new();
+    let client = Headless::new(&desk);
+    client.says("work", "done", "leaf thread reply $REF found");
+    let main = client.session("s", &[("LEAF_FORK_WAY", "headless")]);
+    let follower = Follower::start(&main);
+    let long = "all work and no play. ".repeat(10_000);
+    let event = desk.person_with_input(&["thread", "new", "-", "--json"], long.as_bytes()).ok().json();
+    let thread = text(&event["thread"]);
+    follower.sorted(&follower.ask_about(&thread), "small");
+    until_ended(&desk, &text(&only_turn(&desk)["turn"]));
+    assert_eq!(status(&desk, &thread), "answered");
+    assert!(client.input("work").contains(long.trim_end()));
 }

@@ -43,15 +43,17 @@ pub fn inherited() -> impl Iterator<Item = &'static str> {
 /// Returns the arguments of a run that answers one question as a copy of the session: no tools, no hooks of anyone's, no trace
 /// (R20).
 pub fn question(session: &SessionId, question: &str) -> Vec<String> {
-    let mut args = copy(session, question);
+    let mut args = copy(session);
+    args.insert(1, question.to_owned());
     args.extend(["--tools", "", "--settings", r#"{"disableAllHooks":true}"#].map(ToOwned::to_owned));
     args
 }
 
-/// Returns the arguments of a run that works as a copy of the session. It takes over the session's model by itself; its permission
+/// Returns the arguments of a run that works as a copy of the session, its prompt on standard input: as an argument it could be longer
+/// than the system takes. It takes over the session's model by itself; its permission
 /// mode must be said (R119).
-pub fn work(session: &SessionId, prompt: &str, mode: Option<&str>) -> Vec<String> {
-    let mut args = copy(session, prompt);
+pub fn work(session: &SessionId, mode: Option<&str>) -> Vec<String> {
+    let mut args = copy(session);
     args.extend(["--max-turns", TURNS, "--allowedTools", "Bash(leaf:*)"].map(ToOwned::to_owned));
     if let Some(mode) = mode {
         args.extend(["--permission-mode".to_owned(), mode.to_owned()]);
@@ -59,19 +61,10 @@ pub fn work(session: &SessionId, prompt: &str, mode: Option<&str>) -> Vec<String
     args
 }
 
-fn copy(session: &SessionId, prompt: &str) -> Vec<String> {
-    [
-        "-p",
-        prompt,
-        "--resume",
-        session.as_str(),
-        "--fork-session",
-        "--no-session-persistence",
-        "--output-format",
-        "json",
-    ]
-    .map(ToOwned::to_owned)
-    .to_vec()
+fn copy(session: &SessionId) -> Vec<String> {
+    ["-p", "--resume", session.as_str(), "--fork-session", "--no-session-persistence", "--output-format", "json"]
+        .map(ToOwned::to_owned)
+        .to_vec()
 }
 
 /// Returns the permission mode that the session's transcript names last, where it can be read.
