@@ -98,7 +98,7 @@ fn r020_first_words_for_the_first_message_of_an_idle_session_killed() {
     let story = Story::new();
     let started = story.client.sabotage(Step::Command("fork started"), Killed::Before, 0);
     while_main_is_idle(&story);
-    assert_eq!(started.killed(), 1);
+    assert!(started.killed() >= 1);
     story.settle();
 }
 

@@ -28,8 +28,6 @@ pub struct Request {
     pub messages: Vec<Value>,
     /// The whole body as sent.
     pub body: Value,
-    /// When it came.
-    pub at: Instant,
 }
 
 /// What it asked for last, without the long way there.
@@ -337,7 +335,6 @@ fn answer(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
         tools: list("tools").iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect(),
         messages: list("messages"),
         body: sent.clone(),
-        at: Instant::now(),
     };
     lock(&shared.requests).push(request.clone());
     shared.arrived.notify_all();
