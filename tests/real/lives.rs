@@ -297,7 +297,7 @@ fn r045_main_sends_to_a_fork_that_has_ended_killed() {
     let (denied, why) = story.result(Who::Fork, 1);
     assert!(denied && why.contains("R68"), "{why}");
     terminal.wait("main's last words", |screen| screen.matches("that is all from Main").count() == 2);
-    story.request(Who::Fork, 4);
+    story.request(Who::Fork, 3);
     assert_eq!(story.answers(&message), [by("fork", "From the fork.")]);
     assert_eq!(story.open_turns(&message), [json!(null); 0]);
     leave(terminal);
@@ -465,8 +465,13 @@ fn stopped_by_main(story: &Story, step: Option<Step<'_>>) {
     let agent = agent(story, &message);
     story.cast.says(Who::Main, [Reply::call("TaskStop", json!({"task_id": agent}))]);
     terminal.say("stop it");
-    // Handed to it in the same turn: its prompt, the call, the answer, the end.
-    came_back(story, &message, 4, 0);
+    story.until_ended(&message, &["hand_back"]);
+    story.until_answered(&message);
+    // Handed to it in the same turn: its prompt, the call, the answer, the end. Without the hook the boundary may come before the
+    // report: then the turn's Stop does it.
+    let at_stop = story.heard("Stop hook additional context");
+    assert!(at_stop == 0 || matches!(step, Some(Step::MainsHook(_))), "{:?}", story.requests(Who::Main));
+    came_back(story, &message, 4 + at_stop, 0);
     let (error, said) = &story.results(Who::Main)[0];
     assert!(!error, "{said}");
     if let Some(sabotage) = sabotage {
@@ -759,5 +764,64 @@ fn r091_a_fork_that_the_client_does_not_resume_killed() {
     let (terminal, message) = asked_again(&story);
     report.wait(1);
     left_to_main(&story, terminal, &message);
+    story.settle();
+}
+
+/// Nobody heard the line fork: it is asked again.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r117_where_the_client_lets_nobody_fork_killed() {
+    let story = Story::new().with("CLAUDE_CODE_FORK_SUBAGENT", "0");
+    let line = story.client.sabotage(Step::Command("fork line"), Killed::Before, 1);
+    let terminal = story.open_after_a_turn();
+    let message = story.write("Which colour is the roof?");
+    line.wait(1);
+    story.until_answered(&message);
+    ends(&story, &message, &[by("main", "From main.")], 3, 1);
+    assert_eq!((story.entries(&message, "line").len(), story.asked(Who::Fork)), (1, 0));
+    leave(terminal);
+    story.settle();
+}
+
+/// Main sends a word to a fork that has ended, and while that run is at it the user writes again in the thread.
+fn taken_into_its_run(story: &Story) {
+    let (terminal, message, agent) = answered(story);
+    story.cast.says(Who::Fork, [busy("fork")]);
+    story.cast.says(Who::Main, sends(&agent, "MEASURE IT"));
+    terminal.say("send it");
+    until_in(&story.client, "fork");
+    let again = story.say(&message, "AND HOW DEEP IS IT?");
+    story.until("the run has it", &message, |thread| {
+        thread["holder"]["agent_id"] == agent.as_str() && thread["waiting"] == json!([again["id"]])
+    });
+    let_go(&story.client, "fork");
+    story.until_answered(&message);
+    until("its run has ended", LIMIT, || {
+        let turns = turns(story, &message, &agent);
+        (turns.len() == 2 && turns[0]["outcome"] == "answer").then_some(())
+    })
+    .unwrap_or_else(|late| panic!("{late}: {:#}", story.why(&message)));
+    assert_eq!(story.answers(&message), [by("fork", "From the fork."), by("fork", "From the fork.")]);
+    assert_eq!(story.open_turns(&message), [json!(null); 0]);
+    assert_eq!(story.heard("AND HOW DEEP IS IT?"), 0, "never main's input");
+    leave(terminal);
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r045_a_take_goes_into_the_run_that_its_agent_is_at() {
+    let story = Story::new();
+    taken_into_its_run(&story);
+    story.settle();
+}
+
+/// What is to be done was heard by nobody at first.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r045_a_take_goes_into_the_run_that_its_agent_is_at_killed() {
+    let story = Story::new();
+    let line = story.client.sabotage(Step::Command("fork started"), Killed::Before, 2);
+    taken_into_its_run(&story);
+    line.wait(1);
     story.settle();
 }
