@@ -175,7 +175,9 @@ impl Transaction {
             (Outcome::HandBack, Evidence::Claim) => "its page was claimed by another session".to_owned(),
             (Outcome::HandBack, Evidence::Unstarted) => "its run did not begin within a minute".to_owned(),
             (Outcome::HandBack, Evidence::Superseded) => "nothing was heard of it for 15 minutes".to_owned(),
-            (Outcome::HandBack, Evidence::Limit) => "it took longer than a headless run may, and was stopped".to_owned(),
+            (Outcome::HandBack, Evidence::Limit) => {
+                "it took longer than a headless run may, and was stopped".to_owned()
+            }
             (Outcome::HandBack, Evidence::TaskStop) if last_text.is_empty() => "it was stopped".to_owned(),
             (Outcome::HandBack, _) => ended::reason(last_text, failed),
             (Outcome::TakenOver, _) => ended::taken_by(&reading, fork).unwrap_or_default(),
