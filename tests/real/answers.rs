@@ -194,7 +194,7 @@ fn r089_a_message_after_the_answer_goes_to_the_same_agent_killed() {
 }
 
 /// A fork is in a call when main answers over it.
-fn answered_over<'s>(story: &'s Story, terminal: &Terminal<'_>) -> Value {
+fn answered_over(story: &Story, terminal: &Terminal<'_>) -> Value {
     story.cast.says(Who::Fork, [busy("fork"), reply("Late.")]);
     let message = story.write("Which colour is the door?");
     until_in(&story.client, "fork");

@@ -115,7 +115,7 @@ impl Cast {
             .filter(|part| part.who == who && said.contains(&part.about))
             .find_map(|part| part.replies.pop_front());
         match given {
-            Some(reply) => reply.filled(&fill(&said)),
+            Some(reply) => reply.filled(fill(&said)),
             None => of_itself(who, request, &said),
         }
     }
