@@ -29,6 +29,8 @@ use crate::session::state::{ForkTurn, TurnState};
 use crate::sleeper::{Signature, Sleeper, Until};
 use crate::transaction::Transaction;
 
+/// A watch's wake is a prompt by then, milliseconds.
+const WAKES: i64 = 5_000;
 /// What went unanswered for this long is printed again.
 const AGAIN: Duration = Duration::from_secs(10);
 /// How long a look that failed is left alone.
@@ -95,6 +97,7 @@ fn take_lane(run: &Run, session: &Session, token: &str) -> Result<Option<Held>> 
         nonce: crate::ids::random_u64()?,
         seqs,
         token: Some(sha256_hex(token.as_bytes())),
+        woke: None,
     };
     let held = Held::say(session, Lane::Follower, record)?;
     drop(locked);
@@ -333,6 +336,11 @@ impl Follower<'_> {
             inboxes.iter().flat_map(|inbox| &inbox.new).flat_map(|bundle| &bundle.messages).map(|message| message.seq);
         let news = u64::from(newest.max().unwrap_or(0))
             .max(seat.state.clerk.iter().map(|line| line.id << 32).max().unwrap_or(0));
+        // A watch that left to wake the session did it for the same news: its prompt is on its way.
+        if lane::woke(&self.session).is_some_and(|woke| now < woke.plus(WAKES)) {
+            self.woken.get_or_insert((0, Instant::now()));
+            return Ok(());
+        }
         let heard = |(seen, at): &(u64, Instant)| news <= *seen && at.elapsed() < AGAIN;
         if !self.woken.as_ref().is_some_and(heard) {
             self.woken = Some((news, Instant::now()));

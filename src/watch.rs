@@ -169,7 +169,10 @@ impl Watch {
                 // Writing it ends the sleep.
                 Look::Again => (None, Some(PAUSE)),
                 Look::Leave => return Ok(None),
-                Look::Wake(text) => return Ok(Some(text)),
+                Look::Wake(text) => {
+                    self.held.leave_to_wake(self.desk.now())?;
+                    return Ok(Some(text));
+                }
                 Look::Follow(session) => {
                     self.part = None;
                     let Some(held) = Held::take(&session, Lane::Watch, self.desk.now())? else { return Ok(None) };
@@ -381,8 +384,14 @@ impl Part {
         for page in desk.held(home, &locked.session.record)? {
             seqs.insert(page.id.clone(), page.view()?.seq);
         }
-        let record =
-            LaneRecord { since: desk.now(), process: Process::own(), nonce: ids::random_u64()?, seqs, token: None };
+        let record = LaneRecord {
+            since: desk.now(),
+            process: Process::own(),
+            nonce: ids::random_u64()?,
+            seqs,
+            token: None,
+            woke: None,
+        };
         let held = Held::say(session, Lane::Follower, record)?;
         drop(locked);
         let held = held.wait()?;

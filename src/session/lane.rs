@@ -50,6 +50,9 @@ pub struct LaneRecord {
     /// The follower's: the SHA-256 of its token (R71).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// The watch's: when it left to wake the session (R105).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woke: Option<Ts>,
 }
 
 /// A held lane.
@@ -72,6 +75,7 @@ impl Held {
             nonce: crate::ids::random_u64()?,
             seqs: BTreeMap::new(),
             token: None,
+            woke: None,
         };
         Held::say(session, lane, record)?.wait()
     }
@@ -119,6 +123,18 @@ impl Held {
         }
     }
 
+    /// Says that its holder leaves to wake the session: what a follower sees until the wake's prompt parks the next watch.
+    ///
+    /// # Errors
+    /// Where the lane's file can't be written.
+    pub fn leave_to_wake(&mut self, now: Ts) -> Result<()> {
+        if self.wanted() {
+            self.record.woke = Some(now);
+            self.write()?;
+        }
+        Ok(())
+    }
+
     /// The record is one small write into the file that carries the lock: a rename would part the two.
     fn write(&mut self) -> Result<()> {
         let mut bytes = serde_json::to_vec(&self.record)?;
@@ -143,6 +159,13 @@ pub fn claimant(session: &Session, lane: Lane) -> Option<LaneRecord> {
     let lanes = session.dir.sub(super::LANES).ok()??;
     let mut file = lanes.file(lane.name(), OFlags::RDONLY).ok()??;
     read(&mut file).filter(|record| record.process != Process::own() && record.process.life() != Life::Dead)
+}
+
+/// Returns when the last watch left to wake the session, where none was parked since.
+pub fn woke(session: &Session) -> Option<Ts> {
+    let lanes = session.dir.sub(super::LANES).ok()??;
+    let mut file = lanes.file(Lane::Watch.name(), OFlags::RDONLY).ok()??;
+    read(&mut file)?.woke
 }
 
 /// Returns who holds a lane now; `None` where nobody does. It takes no lock but tries a shared one.

@@ -218,7 +218,7 @@ export const register: Register = on => {
   on('agent.report', async ($, e, next) => {
     if (e.subagentType !== 'fork') return next(e)
     const failed = e.status === 'completed' ? [] : ['--failed']
-    const text = e.status === 'stopped' ? 'it was stopped' : e.text
+    const text = e.status === 'stopped' ? 'stopped from the client' : e.text
     const { code, out } = await tell($, ['fork', 'ended', '--agent', e.agentId, ...failed], text)
     // A run that main or the user started reports to them; what leaf started, leaf tells of.
     if (code === 0) forks.add(e.agentId)
