@@ -103,7 +103,7 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
             Action::Spawn {
                 turn,
                 name: name.clone(),
-                description: prompts::description(turn),
+                description: prompts::description(thread, turn),
                 prompt: prompts::work_prompt(place, &scratch, &told),
             }
         }

@@ -155,7 +155,7 @@ fn sentence(entry: &Entry) -> String {
             match entry.sort {
                 Some(Sort::Small) => "small",
                 Some(Sort::Significant) => "significant",
-                Some(Sort::Now) | None => "for now",
+                Some(Sort::Now) | None => "for the main thread now",
             }
         ),
         Kind::Queued => "The thread waits for a fork to be free.".to_owned(),

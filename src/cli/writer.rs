@@ -110,7 +110,7 @@ impl Run {
             return Err(Refused::by(
                 "R71",
                 "this speaks as the user, and the command runs inside an agent's session: the user writes from a terminal \
-                 of their own (a `!` line of the client's prompt counts as the agent's)",
+                 of their own, or by `/leaf TEXT` in the client's prompt (a `!` line there counts as the agent's)",
             )
             .into());
         }

@@ -96,7 +96,7 @@ pub fn start_request(turn: TurnId, name: &str, thread: ThreadId) -> String {
     format!(
         "fork {name} is to take thread {thread}, and only you can start it. Call the Agent tool now, then go on: subagent_type \
          \"fork\", name \"{name}\", description \"{}\", run_in_background true, prompt \"{}\" (leaf puts the work in its place).",
-        description(turn),
+        description(thread, turn),
         start_prompt(turn)
     )
 }
@@ -117,8 +117,8 @@ pub fn name(thread: ThreadId) -> String {
 }
 
 /// Returns the description of a fork's Agent call: it ends with the turn's id (R29), by which the turn is named (R36).
-pub fn description(turn: TurnId) -> String {
-    format!("leaf thread {turn}")
+pub fn description(thread: ThreadId, turn: TurnId) -> String {
+    format!("leaf thread {thread}, turn {turn}")
 }
 
 /// Returns the turn that an Agent call's description ends with.
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn r029_a_description_ends_with_its_turn() {
         let turn = TurnId(0xab);
-        assert_eq!(turn_of(&description(turn)), Some(turn));
+        assert_eq!(turn_of(&description(ThreadId(1), turn)), Some(turn));
         assert_eq!(turn_of("something else"), None);
     }
 

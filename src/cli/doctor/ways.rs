@@ -21,13 +21,23 @@ fn found() -> anyhow::Result<Check> {
     let Some(session) = desk.session(&speaker, None)? else {
         return Ok(Check::note(NAME, "no session lives here: how a fork would run is told once one does"));
     };
-    let warned = desk.config(&session.record.cwd).warnings;
-    if !warned.is_empty() {
-        return Ok(Check::note(NAME, warned.join("; ")).way_out("see to the configuration; the next session reads it"));
+    let config = desk.config(&session.record.cwd);
+    if !config.warnings.is_empty() {
+        let warned = config.warnings.join("; ");
+        return Ok(Check::note(NAME, warned).way_out("see to the configuration; the next session reads it"));
     }
-    if !session.record.switches.fork_work {
-        let off = "working forks are off: what a fork could do goes to main (R3)";
-        return Ok(Check::ok(NAME, off).way_out("forks.work = true in leaf's configuration switches them on"));
+    let switches = &session.record.switches;
+    if !switches.fork_replies {
+        let off = "line forks are off in this session (LEAF_FORK_REPLIES): every message goes to main (R1)";
+        return Ok(Check::ok(NAME, off));
+    }
+    if !switches.fork_work {
+        let off = "working forks are off in this session: what a fork could do goes to main (R3)";
+        return Ok(Check::ok(NAME, off).way_out(if config.work {
+            "they are switched on by now: the next session has them"
+        } else {
+            "forks.work = true in leaf's configuration switches them on for the next session"
+        }));
     }
     let choice = forks::way(&desk, &session, &session.state()?);
     let detail = format!("a fork would run as {} now: {}", choice.way.word(), choice.why);

@@ -33,10 +33,14 @@ let token: string | undefined
 const asked = new Set<string>()
 /** The agents that were started, by the turn they run in; empty while it is being started. */
 const agents = new Map<string, string>()
-/** Whether a prompt was submitted that has not started its turn yet. */
+/**
+ * Whether a prompt was submitted that has not started its turn yet; whether main is in a turn, and not at its Stop: what a busy main
+ * is to know it hears at its next boundary or there.
+ */
 let waking = false
-/** The agents whose end was reported and whose turn's cost comes next. */
-const forks = new Set<string>()
+let busy = false
+/** The ends that are being reported: whether leaf knows the agent, whose turn's cost comes next. */
+const reports = new Map<string, Promise<Ran>>()
 
 async function leaf($: EngineInterface, args: string[], stdin = ''): Promise<Ran> {
   const env = await $.process.hookEnv()
@@ -99,7 +103,7 @@ async function obey($: EngineInterface, line: Line): Promise<void> {
 
 /** Wakes an idle session, once: what is printed again meanwhile waits in the client's queue already. */
 async function wake($: EngineInterface, text: string): Promise<void> {
-  if (waking) return
+  if (waking || busy) return
   waking = true
   try {
     const entered = await $.prompt.submit({ text })
@@ -204,12 +208,13 @@ export const register: Register = on => {
   })
 
   on('command.run', { command: 'leaf' }, async ($, e) => {
-    if (token === undefined) return { text: 'leaf: its follower is not running yet; try again, or write from a terminal: leaf thread new TEXT' }
+    if (token === undefined) return { text: 'the follower is not running yet: try again, or write from a terminal with leaf thread new TEXT' }
     const [, thread, text] = /^@(\S+)\s+(.*)$/s.exec(e.args.trim()) ?? [undefined, undefined, e.args.trim()]
     const args = text === '' ? ['status'] : thread === undefined ? ['thread', 'new', '-'] : ['thread', 'say', thread, '-']
     const { code, out, err } = await leaf($, args, text)
-    const said = [out, err].filter(part => part !== '').join('\n')
-    if (said === '') return { text: `leaf: not written (exit ${code})`, isTextDisplayOnly: true }
+    // The client says itself whose words these are.
+    const said = [out, err.replace(/^leaf: /, '')].filter(part => part !== '').join('\n')
+    if (said === '') return { text: `not written (exit ${code})`, isTextDisplayOnly: true }
     // The model reads what was typed with the next prompt: it is not to take it for its own.
     const context = code === 0 && text !== '' ? ['leaf has put that into a thread beside this session: nothing of it is to be answered here.'] : []
     return { text: said, context, isTextDisplayOnly: true }
@@ -219,25 +224,35 @@ export const register: Register = on => {
     if (e.subagentType !== 'fork') return next(e)
     const failed = e.status === 'completed' ? [] : ['--failed']
     const text = e.status === 'stopped' ? 'stopped from the client' : e.text
-    const { code, out } = await tell($, ['fork', 'ended', '--agent', e.agentId, ...failed], text)
+    const report = tell($, ['fork', 'ended', '--agent', e.agentId, ...failed], text)
+    reports.set(e.agentId, report)
+    const { code, out } = await report
     // A run that main or the user started reports to them; what leaf started, leaf tells of.
-    if (code === 0) forks.add(e.agentId)
     const ours = code === 0 && (JSON.parse(out) as { thread: string | null }).thread !== null
     return ours ? { consumed: 'leaf tells of its own forks' } : next(e)
   }).catch(($, e, next) => next(e))
 
   on('turn.start', ($, e, next) => {
-    if (e.agentId === undefined) waking = false
+    if (e.agentId === undefined) {
+      waking = false
+      busy = true
+    }
     return next(e)
   })
 
+  on('classic.Stop', ($, e, next) => {
+    busy = false
+    return next(e)
+  }).catch(($, e, next) => next(e))
+
   on('turn.complete', async ($, e, next) => {
     if (e.agentId === undefined) {
+      busy = false
       // Only an interruption and an error end main's turn without a Stop.
       if (e.reason !== 'answer') await tell($, ['turn', 'ended', ...(e.isAborted ? ['--interrupted'] : [])])
-    } else if (forks.has(e.agentId)) {
+    } else if ((await reports.get(e.agentId))?.code === 0) {
       // The end itself was reported before; this tells what it cost.
-      forks.delete(e.agentId)
+      reports.delete(e.agentId)
       await tell($, ['fork', 'ended', '--agent', e.agentId, ...cost(e.usage, e.durationMs)], e.answer)
     }
     return next(e)
