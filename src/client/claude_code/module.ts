@@ -215,9 +215,12 @@ export const register: Register = on => {
     // The client says itself whose words these are.
     const said = [out, err.replace(/^leaf: /, '')].filter(part => part !== '').join('\n')
     if (said === '') return { text: `not written (exit ${code})`, isTextDisplayOnly: true }
-    // The model reads what was typed with the next prompt: it is not to take it for its own.
-    const context = code === 0 && text !== '' ? ['leaf has put that into a thread beside this session: nothing of it is to be answered here.'] : []
-    return { text: said, context, isTextDisplayOnly: true }
+    // While main works the client shows it only once that is done.
+    if (busy) $.ui.toast(said)
+    // The model reads what was typed with the next turn: it is not to take it for its own. Of what an idle client serves it then reads
+    // the context alone, of what a busy one serves the text alone.
+    const note = code === 0 && text !== '' ? ['That went into a thread beside this session: nothing of it is to be answered here.'] : []
+    return { text: [said, ...note].join('\n'), context: note, isTextDisplayOnly: true }
   })
 
   on('agent.report', async ($, e, next) => {
