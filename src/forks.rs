@@ -161,6 +161,7 @@ pub fn way(desk: &Desk, session: &Session, state: &State) -> Choice {
             Some(_) => Follows::Watch,
             None => Follows::Nobody,
         },
+        stopped: state.stopped,
         attended: session.record.attended,
         limits: switches.limits,
         module_misses: state.misses(Way::Module),

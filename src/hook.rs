@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::client::claude_code::{self, CONTEXT_LIMIT};
-use crate::client::{Agent, Decision, Event, Source, What};
+use crate::client::{Agent, Decision, Event, Prompted, Source, What};
 use crate::clock::Ts;
 use crate::context;
 use crate::desk::Desk;
@@ -79,11 +79,11 @@ fn handle(event: &Event<'_>) -> Result<()> {
         _ if event.agent != Agent::Main => agents::event(event),
         What::AgentStarted | What::AgentStopped { .. } => Ok(()),
         What::SessionStart(source) => start(event, *source),
-        What::Prompt(notification) => {
-            if notification.is_some() {
+        What::Prompt(prompted) => {
+            if matches!(prompted, Prompted::Notification(_)) {
                 agents::evidence(event)?;
             }
-            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.prompt())
+            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.prompt(*prompted == Prompted::Person))
         }
         What::Boundary { .. } => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.boundary()),
         What::Stop { again, background } => {
@@ -384,15 +384,18 @@ impl<'a> Hook<'a> {
     }
 
     /// A prompt opens main's turn, or renews it where it is of the same prompt id (R42), and delivers.
-    fn prompt(&self) -> Result<()> {
+    fn prompt(&self, person: bool) -> Result<()> {
         let mut session = self.lock()?;
         let now = self.desk.now();
         let prompt = self.event.prompt.as_deref().map(ToOwned::to_owned);
+        let begun = |entry| Entry { clients: !person, ..entry };
         let open = session.state.main.as_ref().filter(|main| main.ended.is_none());
         let entries = match open {
             Some(main) if prompt.is_some() && main.prompt == prompt => vec![Entry::renewed(now, main.id, false)],
-            Some(main) => vec![Entry::ended(now, main.id, Evidence::Prompt), Entry::begun(now, TurnId::new()?, prompt)],
-            None => vec![Entry::begun(now, TurnId::new()?, prompt)],
+            Some(main) => {
+                vec![Entry::ended(now, main.id, Evidence::Prompt), begun(Entry::begun(now, TurnId::new()?, prompt))]
+            }
+            None => vec![begun(Entry::begun(now, TurnId::new()?, prompt))],
         };
         session.append(&entries)?;
         drop(session);

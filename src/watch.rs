@@ -47,8 +47,9 @@ const REST: Duration = Duration::from_millis(300);
 const SETTLE: Duration = Duration::from_millis(150);
 /// A follower that was killed is back within this; one that starts with the session is there by then. Until then waking is its.
 const BACK: Duration = Duration::from_secs(2);
-/// How long the module has to wake after an interruption, milliseconds.
-const UNHEARD: i64 = 1_000;
+/// How long the module has to wake, and where the client refuses it (R105), milliseconds.
+const UNHEARD: i64 = 5_000;
+const STOPPED: i64 = 1_000;
 /// How long the hook of the same event may take to write what it has to.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -134,7 +135,7 @@ struct Watch {
     idle: Option<Instant>,
     /// When a follower was last there, or may have been about to be.
     followed: Option<Instant>,
-    /// Since when there is something that the module was to wake for after an interruption.
+    /// Since when there is something that the module was to wake for.
     unheard: Option<Ts>,
 }
 
@@ -255,8 +256,8 @@ impl Watch {
         if self.part.is_none() && lane::holder(&self.session, Lane::Follower).is_some() {
             // Where there is a module, it does all this, and wakes (R105).
             self.followed = Some(Instant::now());
-            if idle && state.interrupted.is_some() {
-                return self.after_interruption(now);
+            if idle {
+                return self.if_unheard(now, if state.stopped { STOPPED } else { UNHEARD });
             }
             self.unheard = None;
             let main = state.main.iter().filter(|main| main.ended.is_none()).map(|main| main.renewed.plus(LAPSE));
@@ -293,14 +294,15 @@ impl Watch {
         self.followed.filter(|_| self.part.is_none()).and_then(|at| BACK.checked_sub(at.elapsed()))
     }
 
-    /// Wakes after an interruption what the module did not: the client refuses a module's prompt until the person's next one.
-    fn after_interruption(&mut self, now: Ts) -> Result<Look> {
+    /// Wakes for what the module had time enough to wake for: the client refuses its prompt after an interruption, until the
+    /// person's next one.
+    fn if_unheard(&mut self, now: Ts, time: i64) -> Result<Look> {
         let views = duty::views(&self.desk, &self.home, &self.session.record)?;
         let Some(text) = self.wake(&views, &self.seat()?, now) else {
             self.unheard = None;
             return Ok(Look::Wait(None));
         };
-        let due = self.unheard.get_or_insert(now).plus(UNHEARD);
+        let due = self.unheard.get_or_insert(now).plus(time);
         Ok(if now < due { Look::Wait(Some(due)) } else { Look::Wake(text) })
     }
 

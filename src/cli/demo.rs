@@ -458,6 +458,7 @@ fn scene<'c>(command: &'c mut Command, root: &Path, project: &Path) -> &'c mut C
         .env_clear()
         .env("PATH", path)
         .env("LEAF_HOME", root.join("state"))
+        .env("TMPDIR", root)
         .env("CLAUDE_CODE_SESSION_ATTENDED", "1")
         .env("LEAF_FORK_WORK", "on")
         .current_dir(project)

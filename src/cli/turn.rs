@@ -5,6 +5,7 @@ use clap::Subcommand;
 
 use super::fork::modules;
 use super::{Run, output};
+use crate::ids::TurnId;
 use crate::refused::Refused;
 use crate::session::journal::{Entry, Evidence};
 
@@ -38,10 +39,13 @@ pub fn run(run: &Run, command: &Command) -> Result<()> {
     }
     let mut session = session.lock(run.desk.deadline())?;
     let open = session.state.main.as_ref().filter(|main| main.ended.is_none()).map(|main| main.id);
-    if let Some(turn) = open {
-        let ended =
-            Entry { interrupted: interrupted.then_some(seqs), ..Entry::ended(run.desk.now(), turn, Evidence::Module) };
-        session.append(&[ended])?;
+    let now = run.desk.now();
+    // A turn that no hook told of can be interrupted as well: a prompt that was typed while another ran.
+    let untold = if open.is_none() && *interrupted { Some(TurnId::new()?) } else { None };
+    if let Some(turn) = open.or(untold) {
+        let ended = Entry { interrupted: interrupted.then_some(seqs), ..Entry::ended(now, turn, Evidence::Module) };
+        let begun = untold.map(|turn| Entry::begun(now, turn, None));
+        session.append(&begun.into_iter().chain([ended]).collect::<Vec<_>>())?;
     }
     output::print_json(&serde_json::json!({ "turn": open }))
 }

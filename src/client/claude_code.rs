@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Agent, Decision, Event, Notification, Source, Task, Unreadable, What};
+use super::{Agent, Decision, Event, Notification, Prompted, Source, Task, Unreadable, What};
 use crate::ids::AgentId;
 use crate::rules::words::Shell;
 
@@ -140,7 +140,7 @@ fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
             Some("fork") => Source::Fork,
             _ => Source::Other,
         }),
-        Some("UserPromptSubmit") => What::Prompt(notification(payload.prompt)),
+        Some("UserPromptSubmit") => What::Prompt(prompted(payload.prompt)),
         Some("PreToolUse") => match payload.tool_name.as_deref() {
             Some("Bash" | "Monitor") => shell(payload, Shell::Posix)?,
             Some("PowerShell") => shell(payload, Shell::PowerShell)?,
@@ -233,9 +233,15 @@ fn begun_tasks(payload: &Payload<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Reads the client's notification of an agent's end, which comes as a prompt.
-fn notification(raw: Option<&RawValue>) -> Option<Notification> {
-    let raw = raw.filter(|raw| raw.get().starts_with("\"<task-notification>"))?;
+/// Tells where a prompt came from: what the client has to say comes as one too.
+fn prompted(raw: Option<&RawValue>) -> Prompted {
+    match raw.filter(|raw| raw.get().starts_with("\"<task-notification>")) {
+        Some(raw) => notification(raw).map_or(Prompted::Client, Prompted::Notification),
+        None => Prompted::Person,
+    }
+}
+
+fn notification(raw: &RawValue) -> Option<Notification> {
     let text: String = serde_json::from_str(raw.get()).ok()?;
     let tag = |name: &str| {
         let (open, close) = (format!("<{name}>"), format!("</{name}>"));

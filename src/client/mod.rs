@@ -48,7 +48,7 @@ pub enum What<'a> {
     /// A session started.
     SessionStart(Source),
     /// A prompt was submitted; the client's notification of an agent's end is one (R78).
-    Prompt(Option<Notification>),
+    Prompt(Prompted),
     /// A tool that takes a shell command is about to run.
     Shell {
         /// Which shell reads it.
@@ -117,6 +117,17 @@ pub struct Task {
     pub id: String,
     /// Whether it is an agent.
     pub agent: bool,
+}
+
+/// Where a prompt came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Prompted {
+    /// The person typed it.
+    Person,
+    /// The client: an agent's run is over (R78).
+    Notification(Notification),
+    /// The client: a watch woke the session (R105), or something else of its own.
+    Client,
 }
 
 /// The client's notification that an agent's run is over.

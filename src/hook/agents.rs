@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{WAIT, say};
 use crate::client::claude_code::CONTEXT_LIMIT;
-use crate::client::{Agent, Decision, Event, Task, What};
+use crate::client::{Agent, Decision, Event, Prompted, Task, What};
 use crate::context;
 use crate::desk::Desk;
 use crate::errors;
@@ -430,7 +430,7 @@ pub fn evidence(event: &Event<'_>) -> Result<()> {
             Some(turn) => known.end(turn, Evidence::TaskStop, "", true),
             None => Ok(()),
         },
-        What::Prompt(Some(told)) => {
+        What::Prompt(Prompted::Notification(told)) => {
             let Some(turn) = open_of(&known, &told.agent) else { return Ok(()) };
             let rests = known.state.fork(turn).is_some_and(|turn| !turn.rests_on.is_empty());
             // Only the run's own tool use ends it (R78, R79); a rest is ended by a failure alone (R80).

@@ -61,6 +61,8 @@ pub struct Limits {
 pub struct Facts {
     /// Who does the follower's part.
     pub follows: Follows,
+    /// Whether the person stopped main and has not prompted since.
+    pub stopped: bool,
     /// Whether a person sits before the session.
     pub attended: bool,
     /// What the client's environment rules out.
@@ -118,6 +120,9 @@ fn barred(way: Way, facts: &Facts) -> Option<String> {
             "nobody follows the session, so that main gets what is written"
         }
         Way::Module if facts.follows != Follows::Module => "no hooks module follows the session",
+        Way::Module | Way::Subagent if facts.stopped => {
+            "the session was stopped, and the client starts no fork before the user's next prompt"
+        }
         Way::Module | Way::Subagent if facts.limits.coordinator => "the client is in coordinator mode",
         Way::Module | Way::Subagent if facts.limits.no_forks => "forks are switched off in the client",
         Way::Module | Way::Subagent if facts.limits.no_background => "background tasks are switched off in the client",
@@ -137,6 +142,7 @@ mod tests {
 
     const FACTS: Facts = Facts {
         follows: Follows::Module,
+        stopped: false,
         attended: true,
         limits: Limits { coordinator: false, no_forks: false, no_background: false },
         module_misses: false,
@@ -152,6 +158,7 @@ mod tests {
         let refused = Facts { module_misses: true, ..FACTS };
         assert_eq!(how(&refused).way, Way::Subagent);
         assert_eq!(how(&Facts { follows: Follows::Watch, ..FACTS }).way, Way::Subagent);
+        assert_eq!(how(&Facts { stopped: true, ..FACTS }).way, Way::Main);
         assert_eq!(how(&Facts { follows: Follows::Nobody, headless: true, ..FACTS }).way, Way::Main);
         let both = Facts { subagent_misses: true, ..refused };
         assert_eq!(how(&both).way, Way::Main);

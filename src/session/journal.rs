@@ -355,6 +355,9 @@ pub struct Entry {
     /// Whether a call is marked (R72).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub marked: bool,
+    /// Whether the client itself began main's turn, not the person: an interruption stands on (R105).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clients: bool,
     /// Whether main's turn was interrupted, with the pages' `seq` then (R105).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<BTreeMap<PageId, u32>>,
@@ -428,6 +431,7 @@ impl Entry {
             way: None,
             runner: None,
             marked: false,
+            clients: false,
             interrupted: None,
             tokens: None,
             ms: None,

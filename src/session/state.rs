@@ -67,6 +67,9 @@ pub struct State {
     pub unnamed_ended: bool,
     /// The messages that were kept back, until it is written what became of them (R16).
     pub kept: BTreeSet<(PageId, MessageId)>,
+    /// Whether the person interrupted main and has not prompted since: the client then refuses the module's forks and prompts.
+    #[serde(default)]
+    pub stopped: bool,
     /// The pages' `seq` as main was last interrupted: what was there then waits for the next prompt (R105).
     pub interrupted: Option<BTreeMap<PageId, u32>>,
     /// What ran because of leaf in this generation (R122).
@@ -313,6 +316,7 @@ impl State {
                     return self.apply_begun(entry, turn);
                 }
                 self.interrupted = None;
+                self.stopped &= entry.clients;
                 self.previous = self.main.as_ref().map(|main| main.id);
                 let kept = self.previous;
                 self.shown.retain(|shown| shown.turn == kept);
@@ -375,6 +379,7 @@ impl State {
                 }
                 if entry.interrupted.is_some() {
                     self.interrupted.clone_from(&entry.interrupted);
+                    self.stopped = true;
                 }
                 if let Some(main) = self.main.as_mut().filter(|main| Some(main.id) == entry.turn) {
                     main.ended = Some(entry.ts);
