@@ -10,7 +10,7 @@ use crate::LIMIT;
 use crate::cast::{Who, busy, let_go, until_in};
 use crate::client::{Client, Killed, Sabotage, Step, Terminal, until};
 use crate::model::{Gate, Reply};
-use crate::story::{Story, id};
+use crate::story::{RULES, SESSION, Story, id};
 
 /// An answer, as [`Story::answers`] tells it.
 pub fn by(who: &str, text: &str) -> (String, String) {
@@ -728,14 +728,32 @@ fn r117_where_the_client_lets_nobody_fork_the_message_is_mains_at_once() {
     story.settle();
 }
 
-/// A fork has answered, main was interrupted, and the user writes again: until the next prompt the client resumes nothing.
+/// Another plugin, that lets nobody send to an agent: its directory.
+fn another_plugin(client: &Client) -> String {
+    let plugin = client.path("other");
+    for dir in [".claude-plugin", "hooks"] {
+        fs::create_dir_all(plugin.join(dir)).expect("a directory");
+    }
+    let manifest = json!({"name": "other", "version": "0.0.1", "description": "Lets nobody send."});
+    fs::write(plugin.join(".claude-plugin/plugin.json"), manifest.to_string()).expect("a file");
+    let denied = json!({"hookSpecificOutput": {
+        "hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "NOBODY SENDS"}});
+    let hook = json!({"type": "command", "command": format!("echo '{denied}'")});
+    let hooks = json!({"hooks": {"PreToolUse": [{"matcher": "SendMessage", "hooks": [hook]}]}});
+    fs::write(plugin.join("hooks/hooks.json"), hooks.to_string()).expect("a file");
+    plugin.to_str().expect("UTF-8").to_owned()
+}
+
+/// A fork has answered, and the user writes again where the client does not resume it.
 fn asked_again(story: &Story) -> (Terminal<'_>, Value) {
-    let (terminal, message, _) = answered(story);
-    story.cast.says(Who::Main, [busy("main")]);
-    terminal.say("look around");
-    until_in(&story.client, "main");
-    terminal.press(&["Escape"]);
-    terminal.wait("the interruption", |screen| screen.contains("Interrupted"));
+    let other = another_plugin(&story.client);
+    let terminal = story.client.open(&["--session-id", SESSION, "--allowedTools", RULES, "--plugin-dir", &other]);
+    story.until_followed();
+    terminal.say("hello there");
+    terminal.wait("the reply", |screen| screen.contains("that is all from Main"));
+    let message = story.write("Where is the well?");
+    story.until_answered(&message);
+    story.until_ended(&message, &["answer"]);
     story.say(&message, "AND HOW DEEP IS IT?");
     (terminal, message)
 }
@@ -743,10 +761,10 @@ fn asked_again(story: &Story) -> (Terminal<'_>, Value) {
 fn left_to_main(story: &Story, terminal: Terminal<'_>, message: &Value) {
     story.until_ended(message, &["answer", "hand_back"]);
     story.until_answered(message);
-    // Two prompts, the wake and its end.
-    ends(story, message, &[by("fork", "From the fork."), by("main", "From main.")], 4, 1);
+    ends(story, message, &[by("fork", "From the fork."), by("main", "From main.")], 3, 1);
     let ended = &story.entries(message, "ended").into_iter().rfind(|end| end["by"] == "fork").expect("an end");
     assert_eq!(ended["evidence"], "failed", "{ended}");
+    assert!(ended["why"].as_str().is_some_and(|why| why.contains("NOBODY SENDS")), "it says why: {ended}");
     leave(terminal);
 }
 
