@@ -284,6 +284,11 @@ fn r122_a_headless_run_is_shown_with_its_process_and_its_cap() {
     main.stop().silent_or_context();
     let watch = main.watch();
     watch.parked(300);
+    // It takes the part once main has rested a moment.
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while session_of(&desk)["follower_pid"].is_null() && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     let idle = session_of(&desk);
     assert_eq!((&idle["watch_pid"], &idle["follower_pid"]), (&json!(watch.pid()), &json!(watch.pid())), "{idle:#}");
     assert!(line_with(&shown(&desk), "watch, which asks").contains(&format!("pid {}", watch.pid())));
