@@ -85,6 +85,7 @@ fn a_sound_desk_has_no_problem_and_looking_changes_nothing() {
         "logs",
         "stray files",
         "errors.log",
+        "forks",
         "cost",
     ] {
         assert_ne!(check(&home, name)["status"], "problem", "{name}");
@@ -105,7 +106,7 @@ fn a_sound_desk_has_no_problem_and_looking_changes_nothing() {
     }
     assert_eq!(home.tree(), before);
     let text = home.done(&["doctor"]);
-    assert_eq!(text.lines().filter(|line| !line.contains("->")).count(), 14, "{text}");
+    assert_eq!(text.lines().filter(|line| !line.contains("->")).count(), 15, "{text}");
 }
 
 #[test]
