@@ -164,7 +164,7 @@ fn follow_up(story: &Story) -> Value {
 
 #[test]
 #[ignore = "needs the real client: .ci/run"]
-fn r089_a_message_after_the_answer_goes_to_the_same_agent() {
+fn r087_r089_a_message_after_the_answer_goes_to_the_same_agent_and_its_end_costs_main_no_turn() {
     let story = Story::new();
     let terminal = story.open_after_a_turn();
     let message = follow_up(&story);
@@ -179,7 +179,7 @@ fn r089_a_message_after_the_answer_goes_to_the_same_agent() {
 /// The question about the follow-up dies before it did anything, and is put again.
 #[test]
 #[ignore = "needs the real client: .ci/run"]
-fn r089_a_message_after_the_answer_goes_to_the_same_agent_killed() {
+fn r087_r089_a_message_after_the_answer_goes_to_the_same_agent_and_its_end_costs_main_no_turn_killed() {
     let story = Story::new();
     let terminal = story.open_after_a_turn();
     let message = story.write("Where is the ladder?");
