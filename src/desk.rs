@@ -10,7 +10,7 @@ use anyhow::Result;
 use crate::clock::{Clock, Ts};
 use crate::config::{self, Config};
 use crate::errors;
-use crate::ids::{EventId, IdKey, PageId, SessionId, TurnId, sha256_hex};
+use crate::ids::{EventId, IdKey, PageId, SessionId, sha256_hex};
 use crate::lock::{self, Deadline};
 use crate::page::view::View;
 use crate::page::{Page, PageRecord};
@@ -177,11 +177,6 @@ impl Desk {
     /// Returns the pid that the client gives for itself.
     pub fn client_pid(&self) -> Option<i32> {
         self.env.text("CLAUDE_PID")?.parse().ok().filter(|pid| *pid > 0)
-    }
-
-    /// Returns a turn's scratch directory.
-    pub fn scratch(&self, turn: TurnId) -> String {
-        crate::scratch::path(turn).to_string_lossy().into_owned()
     }
 
     /// Reads the configuration for a session's or a page's project.

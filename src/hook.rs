@@ -118,7 +118,7 @@ fn start(event: &Event<'_>, source: Source) -> Result<()> {
         begin(&desk, &home, event, source.word())?;
         end_older(&desk, &home, event)?;
         if matches!(source, Source::Clear | Source::Resume) {
-            take_over_process(&desk, &home, event)?;
+            take_over_process(&desk, &home, event, |_| true)?;
         }
         if let Some(session) = Session::open(&home, &event.session)? {
             notes = inherit(&desk, &home, &session)?;
@@ -213,12 +213,12 @@ fn end_older(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
 
 /// Takes over the pages, known agents and unread lines of the session that just ended in this process (R109). A client has one
 /// session at a time: another of its process that went nowhere has ended, though the hook that was to say so was killed.
-fn take_over_process(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
+fn take_over_process(desk: &Desk, home: &Dir, event: &Event<'_>, wanted: impl Fn(&Session) -> bool) -> Result<()> {
     let Some(process) = desk.client() else { return Ok(()) };
     let mut before: Vec<Session> = Session::all(home)?
         .into_iter()
         .filter(|session| session.record.id != event.session && session.record.process.as_ref() == Some(&process))
-        .filter(|session| session.record.moved_to.is_none())
+        .filter(|session| session.record.moved_to.is_none() && wanted(session))
         .collect();
     before.sort_by_key(|session| session.record.ended.unwrap_or(desk.now()));
     for before in before {
@@ -355,8 +355,8 @@ impl<'a> Hook<'a> {
             Standing::Foreign => return Ok(None),
             Standing::New if begins => {
                 begin(&desk, &home, event, "late")?;
-                // Where its SessionStart was killed, it may go on from another one (R109).
-                take_over_process(&desk, &home, event)?;
+                // Where its SessionStart was killed, it may go on from one that ended (R109).
+                take_over_process(&desk, &home, event, |before| before.record.ended.is_some())?;
                 session = Session::open(&home, &event.session)?;
             }
             Standing::New => return Ok(None),
