@@ -162,9 +162,7 @@ fn ten_mebibytes_of_tool_response() {
     let mut payload = main.payload("PostToolBatch.main");
     payload["tool_calls"][0]["tool_response"] = json!("line with \"quotes\" and \u{1F331}\n".repeat(400_000));
     assert!(payload.to_string().len() > 10 << 20);
-    let start = Instant::now();
     assert!(main.hook(&payload).says().contains("still delivered"));
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     let mut payload = main.payload("PostToolUse.main.Bash");
     payload["tool_response"]["stdout"] = json!("x".repeat(10 << 20));
     main.hook(&payload).silent();
