@@ -139,7 +139,7 @@ pub fn inbox<'a>(reading: &Reading<'a>, session: &SessionId) -> Inbox<'a> {
                 debt = Some((message, Reference { delivery: pickup.delivery, message: message.id }));
             }
         }
-        let interrupted = state.interrupted.as_ref().and_then(|seqs| seqs.get(page)).copied().unwrap_or(0);
+        let interrupted = state.interrupted.get(page).copied().unwrap_or(0);
         inbox.wakes |= new.iter().any(|message| message.seq > interrupted);
         if !new.is_empty() {
             inbox.new.push(Bundle { thread, messages: new });

@@ -71,7 +71,7 @@ pub struct State {
     #[serde(default)]
     pub stopped: bool,
     /// The pages' `seq` as main was last interrupted: what was there then waits for the next prompt (R105).
-    pub interrupted: Option<BTreeMap<PageId, u32>>,
+    pub interrupted: BTreeMap<PageId, u32>,
     /// What ran because of leaf in this generation (R122).
     #[serde(default)]
     pub spent: Spent,
@@ -315,7 +315,7 @@ impl State {
                 if entry.by == Some(By::Fork) {
                     return self.apply_begun(entry, turn);
                 }
-                self.interrupted = None;
+                self.interrupted.clear();
                 self.stopped &= entry.clients;
                 self.previous = self.main.as_ref().map(|main| main.id);
                 let kept = self.previous;
@@ -377,8 +377,8 @@ impl State {
                     self.forget_old();
                     return;
                 }
-                if entry.interrupted.is_some() {
-                    self.interrupted.clone_from(&entry.interrupted);
+                if let Some(seqs) = &entry.interrupted {
+                    self.interrupted.clone_from(seqs);
                     self.stopped = true;
                 }
                 if let Some(main) = self.main.as_mut().filter(|main| Some(main.id) == entry.turn) {
