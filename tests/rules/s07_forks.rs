@@ -133,6 +133,27 @@ fn r042_input_that_was_there_at_an_interruption_waits_for_the_next_prompt() {
 }
 
 #[test]
+fn r117_an_interruption_stands_until_the_person_prompts() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    // No turn of main's is known: a prompt that was typed while another turn ran has no hook of its own.
+    main.stop().silent_or_context();
+    follower.module(&["turn", "ended", "--interrupted"], "").ok();
+    desk.thread("look it up");
+    assert_eq!(follower.sorted(&follower.ask(), "small")["action"], "main", "the client would start no fork");
+    // What woke the session was the client's own prompt.
+    let woken = main.hook(&main.payload("UserPromptSubmit.main.task-notification.rewake"));
+    woken.says();
+    main.stop().silent_or_context();
+    desk.thread("and this");
+    assert_eq!(follower.sorted(&follower.ask(), "small")["action"], "main", "it stands on");
+    main.prompt("go on").silent_or_context();
+    desk.thread("and that");
+    assert_eq!(follower.sorted(&follower.ask(), "small")["action"], "spawn");
+}
+
+#[test]
 fn r042_an_agents_failure_or_stop_does_not_end_mains_turn() {
     let desk = Desk::new();
     let main = forking(&desk, "s");
