@@ -239,6 +239,7 @@ struct Take<'s, 'd> {
     threads: Vec<String>,
     said: u32,
     acknowledged: Vec<(String, String)>,
+    /// Their ids: a killed `thread new` may have left the same text under another id.
     withdrawn: BTreeSet<String>,
 
     // Replies that were acknowledged, by their id.
@@ -503,9 +504,9 @@ impl<'s, 'd> Take<'s, 'd> {
     }
 
     fn user_withdraws(&mut self) {
-        let Some((message, said)) = self.acknowledged.last().cloned() else { return };
+        let Some((message, _)) = self.acknowledged.last().cloned() else { return };
         if self.run(Call::person(&["thread", "withdraw", &message, "--json"])).code == 0 {
-            self.withdrawn.insert(said);
+            self.withdrawn.insert(message);
         }
     }
 
@@ -1152,7 +1153,7 @@ impl<'s, 'd> Take<'s, 'd> {
                 .expect("messages")
                 .iter()
                 .any(|m| m["id"] == json!(id) && m["withdrawn"] == true);
-            if self.withdrawn.contains(&said) && !withdrawn {
+            if self.withdrawn.contains(&id) && !withdrawn {
                 self.fail(&format!("{said} was withdrawn, acknowledged"));
             }
             let end = if withdrawn {
