@@ -39,4 +39,5 @@ mod s18_seen;
 mod s18_skill;
 mod s18_ways;
 mod s19_trust;
+mod todo_mixes;
 mod words_corpus;
