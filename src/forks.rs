@@ -90,6 +90,8 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
             let agent = headless::agent(turn)?;
             (turn, agent.to_string(), Some(agent))
         }
+        // The one that takes every thread (R34).
+        Take::Spawn | Take::Queue if most == 1 => (TurnId::new()?, take::STANDING.to_owned(), None),
         Take::Spawn | Take::Queue => (TurnId::new()?, prompts::name(thread), None),
     };
     let scratch = scratch_of(turn);
@@ -109,18 +111,13 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
         }
     };
     let asked = choice.way == Way::Subagent;
-    let heard = ClerkLine {
-        id: 0,
-        turn: Some(turn),
-        text: if asked {
-            prompts::start_request(turn, &name, thread)
-        } else {
-            format!("fork {name} took thread {thread}; it answers there.")
-        },
-        quote: None,
-        // Nobody but main can start it.
-        wake: asked,
+    let words = if asked {
+        prompts::start_request(turn, &name, thread)
+    } else {
+        format!("fork {name} took thread {thread}; it answers there.")
     };
+    // Nobody but main can start it, where main is asked to.
+    let heard = ClerkLine { turn: Some(turn), wake: asked, ..ClerkLine::new(words) };
     let taken = Entry {
         turn: Some(turn),
         messages: messages.clone(),

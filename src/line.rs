@@ -132,13 +132,13 @@ fn sorted(
             let events = tx.page.append(tx.now, vec![posted, todo], false)?;
             let id = events[1].id;
             let told = ClerkLine {
-                id: 0,
-                turn: None,
-                text: format!(
-                    "message {newest} of the user in thread {thread} became to-do {id}; do it in your own order:"
-                ),
                 quote: Some(title),
                 wake: true,
+                todo: Some((tx.page.page.id.clone(), id.into())),
+                ..ClerkLine::new(format!(
+                    "message {newest} of the user became to-do {id} of thread {thread} (whole: leaf thread show {thread}). Do it in \
+                     your own order, then leaf thread reply {newest} TEXT and leaf task end {id} done:"
+                ))
             };
             // What else was kept back there stops being so by a to-do, which hands nothing over (R16).
             let told = Entry {

@@ -67,7 +67,7 @@ const ENDING: &str = r#"Ending. Start no forks. The run ends with your final tex
 "#;
 
 /// The constant part of a resume's prompt (R92).
-const RESUMED: &str = r#"The user wrote again in a thread beside the session, and you are the fork that deals with it: the message stands at the end of this text. What you were told at your start of answering, of the scratch directory, of what not to change, of to-dos and of `HAND BACK:` still stands. You may ask main (SendMessage, to "main"). Your final text needs no summary.
+const RESUMED: &str = r#"The user wrote in a thread beside the session, and you are the fork that deals with it: the message stands at the end of this text. It may be another thread than the one before (leaf thread show THREAD shows all that was said there). What you were told at your start of answering, of the scratch directory, of what not to change, of to-dos and of `HAND BACK:` still stands. You may ask main (SendMessage, to "main"). Your final text needs no summary.
 "#;
 
 /// Returns the question of a line fork (R20, R121): `fenced` is the message as data, with what else differs.
