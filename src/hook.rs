@@ -286,8 +286,7 @@ fn inherit(desk: &Desk, home: &Dir, session: &Session) -> Result<Vec<String>> {
     let Some(page) = desk.free_page(home, |other| canonical(other) == project)? else { return Ok(Vec::new()) };
     let view = page.view()?;
     let open = |thread: &crate::page::view::Thread| {
-        thread.waiting().next().is_some()
-            || thread.todos.iter().any(Todo::is_open)
+        thread.waiting().next().is_some() || thread.todos.iter().any(Todo::is_open)
     };
     let waiting = view.in_order().filter(|thread| open(thread)).count();
     if waiting == 0 {
@@ -824,11 +823,7 @@ impl<'a> Hook<'a> {
     }
 }
 
-fn say_todos<'t>(
-    todos: impl Iterator<Item = &'t OpenTodo<'t>> + Clone,
-    head: &str,
-    output: &mut Output,
-) -> Result<()> {
+fn say_todos<'t>(todos: impl Iterator<Item = &'t OpenTodo<'t>> + Clone, head: &str, output: &mut Output) -> Result<()> {
     let todos: Vec<&OpenTodo<'_>> = todos.collect();
     if todos.is_empty() {
         return Ok(());

@@ -233,9 +233,17 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
     if !todos.is_empty() {
         let open = text::count(todos.len(), "open to-do");
         let told = ClerkLine {
-            quote: Some(todos.iter().map(|open| format!("{}: {}", open.todo.id, open.todo.title)).collect::<Vec<_>>().join("\n")),
+            quote: Some(
+                todos
+                    .iter()
+                    .map(|open| format!("{}: {}", open.todo.id, open.todo.title))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            ),
             wake: todos.iter().any(|open| open.urgency == Urgency::Awaited),
-            ..ClerkLine::new(format!("page {id} is this session's now, with {open} (leaf task list shows how they stand):"))
+            ..ClerkLine::new(format!(
+                "page {id} is this session's now, with {open} (leaf task list shows how they stand):"
+            ))
         };
         session.append(&[Entry::clerk(now, None, told)])?;
         notes.push(format!("it has {open}: leaf task list"));

@@ -199,18 +199,25 @@ pub struct Owed {
 /// Who holds or owes.
 #[derive(Debug, Serialize)]
 pub struct HolderState {
-    kind: HolderKind,
+    /// Who.
+    pub kind: HolderKind,
     turn: Option<TurnId>,
-    name: Option<String>,
+    /// A fork's name.
+    pub name: Option<String>,
     agent_id: Option<AgentId>,
-    state: Option<TurnState>,
+    /// How a fork's turn stands.
+    pub state: Option<TurnState>,
 }
 
-#[derive(Debug, Serialize)]
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum HolderKind {
+pub enum HolderKind {
+    /// The session's own conversation.
     Main,
+    /// A working fork.
     Fork,
+    /// The line fork, while the thread is kept back.
     LineFork,
 }
 

@@ -1,9 +1,9 @@
 //! What main gets, and when a Stop continues its turn (section 16).
 
 use super::holding::{Reading, started_by_main};
+use super::todos::{self, OpenTodo};
 use crate::ids::{DeliveryId, MessageId, PageId, Reference, SessionId};
 use crate::page::event::Author;
-use super::todos::{self, OpenTodo};
 use crate::page::view::{Message, Thread, View};
 use crate::session::journal::ClerkLine;
 use crate::session::state::{Pointer, State};

@@ -35,10 +35,7 @@ enum Weight {
 /// `picked`: the run picked up something, here or elsewhere; else it is judged by what it wrote.
 fn judge_thread(thread: &Thread, turn: &ForkTurn, picked: bool) -> Option<Weight> {
     let mine = |actor: Option<&crate::page::event::Actor>| actor.is_some_and(|actor| actor.turn == turn.id);
-    let opened = thread
-        .todos
-        .iter()
-        .any(|todo| todo.is_open() && todo.source.is_some() && mine(todo.actor.as_ref()));
+    let opened = thread.todos.iter().any(|todo| todo.is_open() && todo.source.is_some() && mine(todo.actor.as_ref()));
     let replied = thread.messages.iter().any(|reply| reply.responds.is_some() && mine(reply.actor.as_ref()));
     let mut judged = picked_up_by(thread, turn.id)
         .filter(|message| message.withdrawn.is_none() && message.settled.is_none() && message.owes)
@@ -90,9 +87,11 @@ pub fn line(reading: &Reading<'_>, turn: &ForkTurn, outcome: Outcome, reason: &s
         }
         Outcome::Todo => {
             let todo = thread.and_then(|thread| {
-                thread.todos.iter().rev().find(|todo| {
-                    todo.is_open() && todo.actor.as_ref().is_some_and(|actor| actor.turn == turn.id)
-                })
+                thread
+                    .todos
+                    .iter()
+                    .rev()
+                    .find(|todo| todo.is_open() && todo.actor.as_ref().is_some_and(|actor| actor.turn == turn.id))
             })?;
             Some(ClerkLine {
                 quote: Some(todo.title.clone()),
