@@ -66,11 +66,11 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
         tx.journal(&[queued])?;
         return Ok(Action::Queued);
     }
-    tx.page.close_torn_line()?;
+    // The delivery's id is that of the pickup which the next write begins with.
+    let delivery: DeliveryId = tx.page.id_ahead(0)?.into();
     let reading = tx.reading();
     let Some(found) = reading.view.threads.get(&thread) else { return Ok(Action::None) };
     let bundle = Bundle { thread: found, messages: found.input().collect() };
-    let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
     let changes = match &how {
         Take::Resume { agent, .. } => changed::since(&reading, found, agent),
         Take::Spawn | Take::Queue => Vec::new(),
@@ -174,7 +174,7 @@ pub fn way(desk: &Desk, session: &Session, state: &State) -> Choice {
 /// # Errors
 /// Where a write fails.
 pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Option<Action>> {
-    tx.page.close_torn_line()?;
+    let delivery: DeliveryId = tx.page.id_ahead(0)?.into();
     let reading = tx.reading();
     let (Some(fork), Some(found)) = (reading.state.fork(turn).cloned(), reading.view.threads.get(&thread)) else {
         return Ok(None);
@@ -184,7 +184,6 @@ pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Opt
     let Some(newest) = new.last().map(|message| message.id) else { return Ok(None) };
     let bundle = Bundle { thread: found, messages: new };
     let messages: Vec<MessageId> = bundle.messages.iter().map(|message| message.id).collect();
-    let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
     let (told, news) = told(tx, delivery, &bundle, &changed::since(&reading, found, &agent))?;
     let prompt = prompts::resume_prompt(&scratch_of(turn), &news, &told);
     let action = Action::Resume { turn, agent_id: agent, prompt };

@@ -149,16 +149,17 @@ fn open(run: &Run, thread: &str, title: &str) -> Result<()> {
     run.write(&speaker, page, |desk| {
         let id = pick_thread(desk.view(), &prefix)?.id;
         let actor = desk.agent()?;
-        let body = Body::Todo { thread: id, title: title.clone(), source: None, actor };
-        let events = desk.append(vec![draft(desk.author(), body)])?;
-        let todo = events[0].id;
+        // Main is told first: what is told of a to-do that a kill kept from being opened is told nobody.
+        let todo = desk.tx.page.id_ahead(0)?;
         let told = ClerkLine {
-            quote: Some(title),
+            quote: Some(title.clone()),
             wake: true,
             todo: Some((desk.page().id.clone(), todo.into())),
             ..ClerkLine::new(format!("{} opened to-do {todo} in thread {id}:", desk.who()?))
         };
         desk.tell(id, told);
+        let body = Body::Todo { thread: id, title, source: None, actor };
+        let events = desk.append(vec![draft(desk.author(), body)])?;
         desk.report(&events[0], &format!("to-do {todo} in thread {id}"), Vec::new())
     })
 }
