@@ -5,10 +5,11 @@ use std::fmt::Write;
 
 use crate::ids::{DeliveryId, PageId, Reference};
 use crate::page::event::{Actor, Author, By};
-use crate::page::view::{Message, Thread, Todo, TodoState};
+use crate::page::view::{Message, Thread, TodoState};
 use crate::rules::changed::Change;
 use crate::rules::deliver::{Bundle, Debt, Gone};
 use crate::rules::prompts;
+use crate::rules::todos::OpenTodo;
 use crate::session::journal::ClerkLine;
 use crate::text::{Fence, TITLE, clip, count, first_words, one_line, utf16};
 
@@ -99,20 +100,28 @@ fn waits(number: usize) -> &'static str {
     if number == 1 { "waits" } else { "wait" }
 }
 
-/// Returns the line about open to-dos that nobody started (R95).
-pub fn todos(fence: &Fence, todos: &[&Todo]) -> String {
-    let mut out = format!("leaf: {} that nobody started.\n", count(todos.len(), "open to-do"));
+/// Returns the reminder of open to-dos, the most urgent first (R95, R54): `head` says which.
+pub fn todos(fence: &Fence, head: &str, todos: &[&OpenTodo<'_>]) -> String {
+    let mut out = format!(
+        "leaf: {} {head}. Take them in your own order: leaf task start ID TEXT; the answer; leaf task end ID done|failed|dropped.\n",
+        count(todos.len(), "open to-do")
+    );
     let mut titles = String::new();
-    for todo in todos.iter().take(LISTED) {
-        let _ = writeln!(titles, "{}: {}", todo.id, first_words(&todo.title, 80));
+    for open in todos.iter().take(LISTED) {
+        let (id, thread) = (open.todo.id, open.thread.id);
+        let _ = match open.waits {
+            Some(message) if message.owes => {
+                writeln!(out, "- to-do {id}, thread {thread}: the user waits; leaf thread reply {} TEXT", message.id)
+            }
+            Some(message) => writeln!(out, "- to-do {id}, thread {thread}: leaf thread reply {} TEXT", message.id),
+            None => writeln!(out, "- to-do {id}, thread {thread}"),
+        };
+        let _ = writeln!(titles, "{id}: {}", first_words(&open.todo.title, 80));
     }
     if todos.len() > LISTED {
-        let _ = writeln!(out, "The first {LISTED}; all: leaf task list");
+        let _ = writeln!(out, "- and {} more: leaf task list", todos.len() - LISTED);
     }
-    out.push_str(&fence.fenced(
-        "Take them in your own order: leaf task start ID TEXT, leaf task end ID done|failed|dropped.",
-        titles.trim_end(),
-    ));
+    out.push_str(&fence.fenced("What is to be done (whole: leaf thread show THREAD):", titles.trim_end()));
     out
 }
 
@@ -139,7 +148,7 @@ pub fn gone(gone: &[Gone<'_>]) -> String {
 
 /// Returns the clerk's lines: one as it is, several as a digest (R100), as many as fit into `room` UTF-16 units; with the
 /// numbers of those that it holds.
-pub fn clerk(fence: &Fence, lines: &[ClerkLine], room: usize) -> (String, Vec<u64>) {
+pub fn clerk(fence: &Fence, lines: &[&ClerkLine], room: usize) -> (String, Vec<u64>) {
     let mut out = String::new();
     let mut printed = Vec::new();
     let shown = |line: &ClerkLine| match &line.quote {

@@ -44,6 +44,11 @@ pub fn views(desk: &Desk, home: &Dir, record: &SessionRecord) -> Result<Vec<(Pag
     Ok(views)
 }
 
+/// Returns how a page's view is found among these.
+pub fn of<'v>(views: &'v [(Page, View)]) -> impl Fn(&PageId) -> Option<&'v View> {
+    move |id: &PageId| views.iter().find(|(page, _)| page.id == *id).map(|(_, view)| view)
+}
+
 /// Does what time alone changed (R88). Returns whether there was something: then all is to be read again.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ use crate::ids::{MessageId, PageId, ThreadId, TurnId, sha256_hex};
 use crate::page::view::View;
 use crate::page::{Page, state};
 use crate::refused::Refused;
-use crate::rules::deliver::{inbox, wakes};
+use crate::rules::deliver::{inbox, lines, wakes};
 use crate::rules::holding::{Holder, Reading, Seat};
 use crate::rules::way::Way;
 use crate::session::Session;
@@ -329,13 +329,13 @@ impl Follower<'_> {
             .iter()
             .map(|(page, view)| inbox(&Reading::new(&page.id, &page.record, view, seat, now), &id))
             .collect();
-        if !wakes(&inboxes, &seat.state) {
+        if !wakes(&inboxes, lines(&seat.state, duty::of(views))) {
             return Ok(());
         }
         let newest =
             inboxes.iter().flat_map(|inbox| &inbox.new).flat_map(|bundle| &bundle.messages).map(|message| message.seq);
         let news = u64::from(newest.max().unwrap_or(0))
-            .max(seat.state.clerk.iter().map(|line| line.id << 32).max().unwrap_or(0));
+            .max(lines(&seat.state, duty::of(views)).map(|line| line.id << 32).max().unwrap_or(0));
         // A watch that left to wake the session did it for the same news: its prompt is on its way.
         if lane::woke(&self.session).is_some_and(|woke| now < woke.plus(WAKES)) {
             self.woken.get_or_insert((0, Instant::now()));

@@ -66,11 +66,11 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
         tx.journal(&[queued])?;
         return Ok(Action::Queued);
     }
-    tx.page.close_torn_line()?;
+    // The delivery's id is that of the pickup which the next write begins with.
+    let delivery: DeliveryId = tx.page.id_ahead(0)?.into();
     let reading = tx.reading();
     let Some(found) = reading.view.threads.get(&thread) else { return Ok(Action::None) };
     let bundle = Bundle { thread: found, messages: found.input().collect() };
-    let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
     let changes = match &how {
         Take::Resume { agent, .. } => changed::since(&reading, found, agent),
         Take::Spawn | Take::Queue => Vec::new(),
@@ -90,6 +90,8 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
             let agent = headless::agent(turn)?;
             (turn, agent.to_string(), Some(agent))
         }
+        // The one that takes every thread (R34).
+        Take::Spawn | Take::Queue if most == 1 => (TurnId::new()?, take::STANDING.to_owned(), None),
         Take::Spawn | Take::Queue => (TurnId::new()?, prompts::name(thread), None),
     };
     let scratch = scratch_of(turn);
@@ -109,18 +111,13 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
         }
     };
     let asked = choice.way == Way::Subagent;
-    let heard = ClerkLine {
-        id: 0,
-        turn: Some(turn),
-        text: if asked {
-            prompts::start_request(turn, &name, thread)
-        } else {
-            format!("fork {name} took thread {thread}; it answers there.")
-        },
-        quote: None,
-        // Nobody but main can start it.
-        wake: asked,
+    let words = if asked {
+        prompts::start_request(turn, &name, thread)
+    } else {
+        format!("fork {name} took thread {thread}; it answers there.")
     };
+    // Nobody but main can start it, where main is asked to.
+    let heard = ClerkLine { turn: Some(turn), wake: asked, ..ClerkLine::new(words) };
     let taken = Entry {
         turn: Some(turn),
         messages: messages.clone(),
@@ -177,7 +174,7 @@ pub fn way(desk: &Desk, session: &Session, state: &State) -> Choice {
 /// # Errors
 /// Where a write fails.
 pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Option<Action>> {
-    tx.page.close_torn_line()?;
+    let delivery: DeliveryId = tx.page.id_ahead(0)?.into();
     let reading = tx.reading();
     let (Some(fork), Some(found)) = (reading.state.fork(turn).cloned(), reading.view.threads.get(&thread)) else {
         return Ok(None);
@@ -187,7 +184,6 @@ pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Opt
     let Some(newest) = new.last().map(|message| message.id) else { return Ok(None) };
     let bundle = Bundle { thread: found, messages: new };
     let messages: Vec<MessageId> = bundle.messages.iter().map(|message| message.id).collect();
-    let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
     let (told, news) = told(tx, delivery, &bundle, &changed::since(&reading, found, &agent))?;
     let prompt = prompts::resume_prompt(&scratch_of(turn), &news, &told);
     let action = Action::Resume { turn, agent_id: agent, prompt };

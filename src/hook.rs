@@ -15,17 +15,19 @@ use crate::client::{Agent, Decision, Event, Prompted, Source, What};
 use crate::clock::Ts;
 use crate::context;
 use crate::desk::Desk;
+use crate::duty;
 use crate::errors;
 use crate::ids::{DeliveryId, Generation, PageId, SessionId, TurnId};
 use crate::lock::Deadline;
 use crate::page::Page;
 use crate::page::event::{Actor, By, pickup};
-use crate::page::view::View;
+use crate::page::view::{Todo, View};
 use crate::place::{Dir, Env, canonical};
 use crate::pointer;
 use crate::rules::deliver::{self, Bundle, Continue, Inbox, Moment, inbox};
 use crate::rules::holding::{Reading, Seat};
-use crate::session::journal::{Entry, Evidence, Kind};
+use crate::rules::todos::OpenTodo;
+use crate::session::journal::{ClerkLine, Entry, Evidence, Kind};
 use crate::session::lane;
 use crate::session::liveness::Life;
 use crate::session::record::{SessionRecord, Switches};
@@ -126,9 +128,7 @@ fn start(event: &Event<'_>, source: Source) -> Result<()> {
     }
     let Some(hook) = Hook::open(event, false)? else { return Ok(()) };
     let mut output = Output { text: notes.iter().map(|note| format!("leaf: {note}\n")).collect(), ..Output::default() };
-    if matches!(source, Source::Compact | Source::Resume) {
-        hook.recover(&mut output)?;
-    }
+    hook.recover(matches!(source, Source::Compact | Source::Resume), &mut output)?;
     hook.finish(output)
 }
 
@@ -286,8 +286,7 @@ fn inherit(desk: &Desk, home: &Dir, session: &Session) -> Result<Vec<String>> {
     let Some(page) = desk.free_page(home, |other| canonical(other) == project)? else { return Ok(Vec::new()) };
     let view = page.view()?;
     let open = |thread: &crate::page::view::Thread| {
-        thread.waiting().next().is_some()
-            || thread.todos.iter().any(|todo| todo.state == crate::page::view::TodoState::Open)
+        thread.waiting().next().is_some() || thread.todos.iter().any(Todo::is_open)
     };
     let waiting = view.in_order().filter(|thread| open(thread)).count();
     if waiting == 0 {
@@ -501,12 +500,20 @@ impl<'a> Hook<'a> {
         session.replace_record(record)
     }
 
-    /// Tells a main that recovers what it owes, once, by reference (R54).
-    fn recover(&self, output: &mut Output) -> Result<()> {
+    /// Tells a main that begins what is open on its pages: the to-dos (R98), and, where it `recovers` from a compaction or a resume,
+    /// what it owes, once, by reference (R54).
+    fn recover(&self, recovers: bool, output: &mut Output) -> Result<()> {
+        let views = self.views()?;
+        if views.is_empty() {
+            return Ok(());
+        }
         let seat = self.seat()?;
-        for (page, view) in &self.views()? {
+        for (page, view) in &views {
             let inbox = inbox(&self.reading(page, view, &seat), self.id());
-            self.say_debts(page, &inbox, Moment::Recovery, output)?;
+            if recovers {
+                self.say_debts(page, &inbox, Moment::Recovery, output)?;
+            }
+            say_todos(inbox.todos.iter(), "on this session's page", output)?;
         }
         Ok(())
     }
@@ -602,7 +609,7 @@ impl<'a> Hook<'a> {
         let (seat, views) = self.settle(seat.clone(), views)?;
         let state = &seat.state;
         let kept = seat.lane.is_some();
-        self.say_clerk(state, now, output)?;
+        self.say_clerk(state, &views, now, output)?;
         for (page, view) in views {
             let reading = Reading::new(&page.id, &page.record, &view, &seat, now);
             let inbox = inbox(&reading, self.id());
@@ -610,9 +617,8 @@ impl<'a> Hook<'a> {
                 let told = Entry { page: Some(page.id.clone()), seq: Some(view.seq), ..Entry::new(now, Kind::Told) };
                 output.after.push(Entry { turn: state.main.as_ref().map(|main| main.id), ..told });
             }
-            if why == Some(Continue::Todo) && !inbox.todos.is_empty() {
-                let fence = Fence::around(inbox.todos.iter().map(|todo| todo.title.as_str()))?;
-                output.add(&context::todos(&fence, &inbox.todos));
+            if why == Some(Continue::Todo) {
+                say_todos(inbox.unstarted(), "that nobody started", output)?;
             }
             if matches!(moment, Moment::Prompt | Moment::Stop { again: false }) {
                 self.say_debts(&page, &inbox, moment, output)?;
@@ -786,16 +792,20 @@ impl<'a> Hook<'a> {
         Ok(())
     }
 
-    fn say_clerk(&self, state: &State, now: Ts, output: &mut Output) -> Result<()> {
-        if state.clerk.is_empty() {
+    fn say_clerk(&self, state: &State, views: &[(Page, View)], now: Ts, output: &mut Output) -> Result<()> {
+        let lines: Vec<&ClerkLine> = deliver::lines(state, duty::of(views)).collect();
+        if lines.is_empty() {
             return Ok(());
         }
-        let fence = Fence::around(state.clerk.iter().filter_map(|line| line.quote.as_deref()))?;
+        let fence = Fence::around(lines.iter().filter_map(|line| line.quote.as_deref()))?;
         // Half of the room: messages come first, lines can wait for the next boundary.
-        let (text, lines) = context::clerk(&fence, &state.clerk, output.room() / 2);
-        if !lines.is_empty() {
+        let (text, mut printed) = context::clerk(&fence, &lines, output.room() / 2);
+        if !printed.is_empty() {
             output.add(&text);
-            output.after.push(Entry { lines, ..Entry::new(now, Kind::Printed) });
+            // What is not true any more goes with them.
+            let stale = state.clerk.iter().filter(|line| !lines.iter().any(|other| other.id == line.id));
+            printed.extend(stale.map(|line| line.id));
+            output.after.push(Entry { lines: printed, ..Entry::new(now, Kind::Printed) });
         }
         Ok(())
     }
@@ -811,6 +821,16 @@ impl<'a> Hook<'a> {
         }
         self.lock()?.append(&output.after)
     }
+}
+
+fn say_todos<'t>(todos: impl Iterator<Item = &'t OpenTodo<'t>> + Clone, head: &str, output: &mut Output) -> Result<()> {
+    let todos: Vec<&OpenTodo<'_>> = todos.collect();
+    if todos.is_empty() {
+        return Ok(());
+    }
+    let fence = Fence::around(todos.iter().map(|open| open.todo.title.as_str()))?;
+    output.add(&context::todos(&fence, head, &todos));
+    Ok(())
 }
 
 fn shown(page: &PageId, delivery: DeliveryId, now: Ts) -> Entry {

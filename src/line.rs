@@ -129,16 +129,16 @@ fn sorted(
             let todo =
                 draft(Author::Leaf, Body::Todo { thread, title: title.clone(), source: Some(newest), actor: None });
             let kept = tx.page.view.threads.get(&thread).map(take::picks).unwrap_or_default();
-            let events = tx.page.append(tx.now, vec![posted, todo], false)?;
-            let id = events[1].id;
+            // Behind the line's. Main is told first: what is told of a to-do that a kill kept from being opened is told nobody.
+            let id = tx.page.id_ahead(1)?.into();
             let told = ClerkLine {
-                id: 0,
-                turn: None,
-                text: format!(
-                    "message {newest} of the user in thread {thread} became to-do {id}; do it in your own order:"
-                ),
                 quote: Some(title),
                 wake: true,
+                todo: Some((tx.page.page.id.clone(), id)),
+                ..ClerkLine::new(format!(
+                    "message {newest} of the user became to-do {id} of thread {thread} (whole: leaf thread show {thread}). Do it in \
+                     your own order, then leaf thread reply {newest} TEXT and leaf task end {id} done:"
+                ))
             };
             // What else was kept back there stops being so by a to-do, which hands nothing over (R16).
             let told = Entry {
@@ -147,7 +147,8 @@ fn sorted(
                 ..Entry::clerk(tx.now, Some(thread), told)
             };
             tx.journal(&[line, sort, told])?;
-            Ok(Action::Todo { todo: id.into() })
+            tx.page.append(tx.now, vec![posted, todo], false)?;
+            Ok(Action::Todo { todo: id })
         }
         Sort::Now => {
             tx.page.append(tx.now, vec![posted], false)?;

@@ -13,7 +13,7 @@ use crate::page::{LockedPage, Page};
 use crate::rules::ended;
 use crate::rules::holding::{Lane, Reading};
 use crate::session::LockedSession;
-use crate::session::journal::{ClerkLine, Cost, Entry, Evidence, Kind, Outcome};
+use crate::session::journal::{Cost, Entry, Evidence, Kind, Outcome};
 use crate::session::lane;
 use crate::session::state::{ForkTurn, State};
 
@@ -183,13 +183,7 @@ impl Transaction {
             (Outcome::TakenOver, _) => ended::taken_by(&reading, fork).unwrap_or_default(),
             (Outcome::Answer | Outcome::Todo | Outcome::Void, _) => String::new(),
         };
-        let line = ended::line(&reading, fork, outcome, &reason).map(|(text, quote, wake)| ClerkLine {
-            id: 0,
-            turn: None,
-            text,
-            quote,
-            wake,
-        });
+        let line = ended::line(&reading, fork, outcome, &reason);
         let thread = fork.thread.clone();
         let entry = Entry {
             page: thread.as_ref().map(|(page, _)| page.clone()),

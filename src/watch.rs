@@ -22,7 +22,7 @@ use crate::ids::{self, MessageId};
 use crate::page::Page;
 use crate::page::view::View;
 use crate::place::Dir;
-use crate::rules::deliver::{inbox, wakes};
+use crate::rules::deliver::{inbox, lines, wakes};
 use crate::rules::holding::{Reading, Seat};
 use crate::session::Session;
 use crate::session::lane::{self, Held, Lane, LaneRecord};
@@ -313,7 +313,7 @@ impl Watch {
             .iter()
             .map(|(page, view)| inbox(&Reading::new(&page.id, &page.record, view, seat, now), id))
             .collect();
-        if !wakes(&inboxes, &seat.state) {
+        if !wakes(&inboxes, lines(&seat.state, duty::of(views))) {
             return None;
         }
         Some(match inboxes.iter().map(|inbox| inbox.new.len()).sum() {

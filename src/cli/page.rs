@@ -17,6 +17,8 @@ use crate::page::event::{Body, Event};
 use crate::page::log::{Log, Piece, parse, pieces};
 use crate::page::view::View;
 use crate::refused::Refused;
+use crate::rules::holding::{Reading, Seat};
+use crate::rules::todos::{self, Urgency};
 use crate::session::journal::{ClerkLine, Entry, Evidence};
 use crate::session::{Session, lock_both};
 use crate::text;
@@ -222,10 +224,32 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
         listed.pages.retain(|other| other != id);
         before.replace_record(listed)?;
         let text = format!("another session claimed page {id}; its threads are that session's now.");
-        before.append(&[Entry::clerk(now, None, ClerkLine { id: 0, turn: None, text, quote: None, wake: false })])?;
+        before.append(&[Entry::clerk(now, None, ClerkLine::new(text))])?;
+    }
+    // The messages that are owed are new to its main, and delivered; of the to-dos it hears so (R98).
+    let mut notes = Vec::new();
+    let seat = Seat { state: session.state.clone(), alive: session.session.record.client_lives(), ..Seat::default() };
+    let todos = todos::open(&Reading::new(id, &page.page.record, &page.view, &seat, now));
+    if !todos.is_empty() {
+        let open = text::count(todos.len(), "open to-do");
+        let told = ClerkLine {
+            quote: Some(
+                todos
+                    .iter()
+                    .map(|open| format!("{}: {}", open.todo.id, open.todo.title))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
+            ),
+            wake: todos.iter().any(|open| open.urgency == Urgency::Awaited),
+            ..ClerkLine::new(format!(
+                "page {id} is this session's now, with {open} (leaf task list shows how they stand):"
+            ))
+        };
+        session.append(&[Entry::clerk(now, None, told)])?;
+        notes.push(format!("it has {open}: leaf task list"));
     }
     drop(session);
-    report(run, &page.page, &format!("page {id} is this session's now"), Vec::new())
+    report(run, &page.page, &format!("page {id} is this session's now"), notes)
 }
 
 fn state(run: &Run, thread: Option<&str>) -> Result<()> {

@@ -6,12 +6,13 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::output::{self, Style, cost_words, styled};
+use super::task::todo_lines;
 use super::thread::thread_line;
 use super::{Run, trust};
 use crate::clock::Ts;
 use crate::ids::{AgentId, PageId, SessionId, ThreadId, TurnId};
 use crate::page::Page;
-use crate::page::state::{Follower, PageState, Status, ThreadState};
+use crate::page::state::{Follower, OpenTodo, PageState, Status, ThreadState};
 use crate::page::view::View;
 use crate::place::Dir;
 use crate::rules::holding::{Reading, Seat};
@@ -138,6 +139,8 @@ struct PageStatus {
     threads: Vec<ThreadState>,
     owed: usize,
     todos: usize,
+    #[serde(skip)]
+    open: Vec<OpenTodo>,
 }
 
 /// Runs `leaf status`: live sessions with their pages, and pages that no live session holds and where something waits.
@@ -296,6 +299,7 @@ fn page_status(run: &Run, page: &Page) -> Result<PageStatus> {
         title: page.record.title.clone(),
         owed: state.owed.len(),
         todos: state.todos.len(),
+        open: state.todos,
         threads: state
             .threads
             .into_iter()
@@ -394,5 +398,8 @@ fn page_text(page: &PageStatus, out: &mut String) {
     );
     for thread in &page.threads {
         let _ = writeln!(out, "    {}", thread_line(thread));
+    }
+    for open in &page.open {
+        let _ = writeln!(out, "    to-do {}", todo_lines(open).trim_end().replace('\n', "\n    "));
     }
 }

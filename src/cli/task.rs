@@ -13,9 +13,12 @@ use crate::desk::{Prefix, Speaker};
 use crate::ids::{EventId, TodoId};
 use crate::page::Page;
 use crate::page::event::{Author, Body, TodoOutcome, draft};
-use crate::page::view::{TodoState, View};
+use crate::page::state::OpenTodo;
+use crate::page::view::View;
 use crate::refused::Refused;
+use crate::rules::todos::Urgency;
 use crate::rules::writes;
+use crate::session::journal::ClerkLine;
 use crate::text;
 
 /// `leaf task …`
@@ -29,14 +32,14 @@ pub enum Command {
         #[command(flatten)]
         text: TextArgs,
     },
-    /// Open a to-do in a thread
+    /// Open a to-do in a thread. (A message that becomes one with its answer: leaf thread reply REF TEXT --todo TITLE)
     Open {
         /// The thread
         thread: String,
         /// What is to be done
         title: String,
     },
-    /// End a to-do
+    /// End a to-do: done once the message that it came from is answered; failed or dropped, that message is main's input again
     End {
         /// The to-do
         todo: String,
@@ -45,7 +48,7 @@ pub enum Command {
         /// What is to be said of it
         detail: Option<String>,
     },
-    /// List the open to-dos of the page
+    /// List the open to-dos of the page: those that the user waits for first, then the user's own, then the rest; the oldest first
     List,
 }
 
@@ -106,7 +109,7 @@ fn start(run: &Run, item: &str, text: TextArgs) -> Result<()> {
         let item = prefix.pick("message or to-do", items(desk.view()).into_iter())?;
         let view = desk.view();
         if let Some((thread, todo)) = view.todo(TodoId(item.0)) {
-            if todo.state != TodoState::Open {
+            if !todo.is_open() {
                 return Err(Refused::input(format!("to-do {item} is ended: `leaf task list` shows what is open"))
                     .of(thread.id)
                     .into());
@@ -146,10 +149,17 @@ fn open(run: &Run, thread: &str, title: &str) -> Result<()> {
     run.write(&speaker, page, |desk| {
         let id = pick_thread(desk.view(), &prefix)?.id;
         let actor = desk.agent()?;
-        let body = Body::Todo { thread: id, title: title.clone(), source: None, actor };
+        // Main is told first: what is told of a to-do that a kill kept from being opened is told nobody.
+        let todo = desk.tx.page.id_ahead(0)?;
+        let told = ClerkLine {
+            quote: Some(title.clone()),
+            wake: true,
+            todo: Some((desk.page().id.clone(), todo.into())),
+            ..ClerkLine::new(format!("{} opened to-do {todo} in thread {id}:", desk.who()?))
+        };
+        desk.tell(id, told);
+        let body = Body::Todo { thread: id, title, source: None, actor };
         let events = desk.append(vec![draft(desk.author(), body)])?;
-        let todo = events[0].id;
-        desk.tell(id, format!("the user opened to-do {todo} in thread {id}:"), Some(title), true);
         desk.report(&events[0], &format!("to-do {todo} in thread {id}"), Vec::new())
     })
 }
@@ -164,7 +174,7 @@ fn end(run: &Run, todo: &str, outcome: TodoOutcome, detail: Option<String>) -> R
             return Err(Refused::input(format!("there is no to-do {id}")).into());
         };
         let thread_id = thread.id;
-        if todo.state != TodoState::Open {
+        if !todo.is_open() {
             return Err(Refused::by("R97", format!("to-do {id} is ended already")).of(thread_id).into());
         }
         if let Some(fork) = desk.fork()? {
@@ -179,6 +189,7 @@ fn end(run: &Run, todo: &str, outcome: TodoOutcome, detail: Option<String>) -> R
                 format!("to-do {id} is not done before message {0} is answered: leaf thread reply {0} TEXT", source.id);
             return Err(Refused::by("R97", sentence).of(thread_id).into());
         }
+        let again = source.filter(|source| source.waits() && outcome != TodoOutcome::Done).map(|source| source.id);
         let actor = desk.agent()?;
         let body = Body::TodoEnd { todo: id, outcome, detail: detail.clone(), actor };
         let events = desk.append(vec![draft(desk.author(), body)])?;
@@ -187,8 +198,12 @@ fn end(run: &Run, todo: &str, outcome: TodoOutcome, detail: Option<String>) -> R
             TodoOutcome::Failed => "failed",
             TodoOutcome::Dropped => "dropped",
         };
-        desk.tell(thread_id, format!("the user ended to-do {id} of thread {thread_id} as {word}."), detail, false);
-        desk.report(&events[0], &format!("to-do {id} is {word}"), Vec::new())
+        let colon = if detail.is_some() { ":" } else { "." };
+        let told = format!("{} ended to-do {id} of thread {thread_id} as {word}{colon}", desk.who()?);
+        desk.tell(thread_id, ClerkLine { quote: detail, ..ClerkLine::new(told) });
+        // What failed or was dropped is input again (R97).
+        let notes = again.map(|message| format!("message {message} waits for main again: it is delivered next"));
+        desk.report(&events[0], &format!("to-do {id} is {word}"), notes.into_iter().collect())
     })
 }
 
@@ -201,11 +216,32 @@ fn list(run: &Run) -> Result<()> {
     }
     let mut out = String::new();
     for open in &state.todos {
-        let title = styled(Style::Bold, &text::one_line(&open.todo.title));
-        let _ = writeln!(out, "{}  thread {}  {title}", open.todo.id, open.thread);
+        out.push_str(&todo_lines(open));
     }
     if out.is_empty() {
         out = format!("page {} has no open to-dos\n", page.id);
     }
     output::print(&out)
+}
+
+/// Returns an open to-do in two lines, for a person: what is to be done, and how it stands.
+pub fn todo_lines(open: &OpenTodo) -> String {
+    let title = styled(Style::Bold, &text::one_line(&open.todo.title));
+    let mut stands = format!("since {}, {}", open.since.brief(), open.opened_by);
+    match (&open.waits, open.urgency) {
+        (Some(message), Urgency::Awaited) => {
+            let _ = write!(stands, "; the user waits for the answer to message {message}");
+        }
+        (Some(message), _) => {
+            let _ = write!(stands, "; message {message} is not answered");
+        }
+        (None, _) => {}
+    }
+    match &open.started {
+        Some(said) => {
+            let _ = write!(stands, "; at work: {}", text::first_words(said, 80));
+        }
+        None => stands.push_str("; nobody is at it"),
+    }
+    format!("{}  thread {}  {title}\n          {stands}\n", open.todo.id, open.thread)
 }

@@ -1,4 +1,6 @@
-//! `leaf why THREAD`: the thread's story from the journal (R5).
+//! `leaf why THREAD`: the thread's story from the journal (R5), for a person with the page's own events.
+
+pub mod sentences;
 
 use std::fmt::Write;
 
@@ -6,11 +8,14 @@ use anyhow::Result;
 use clap::Args;
 
 use super::{Run, output};
+use crate::clock::Ts;
 use crate::desk::Prefix;
-use crate::page::event::By;
+use crate::page::Page;
+use crate::page::event::{Body, By, Event};
+use crate::page::log::{Log, Piece, parse, pieces};
 use crate::session::Session;
-use crate::session::journal::{self, Entry, Evidence, Kind, Outcome, Sort};
-use crate::text;
+use crate::session::journal::{self, Entry, Kind};
+use sentences::Sentence;
 
 /// `leaf why THREAD`
 #[derive(Debug, Args)]
@@ -49,20 +54,33 @@ pub fn run(run: &Run, args: &WhyArgs) -> Result<()> {
     if run.common.json {
         return output::print_json(&story);
     }
+    // What stands in the page's log and what was judged, in one story. Of one moment are what one transaction wrote: a message comes
+    // before what is judged of it, and what follows from a judgment after that.
+    let mut told: Vec<((Ts, u8), Sentence)> = Vec::new();
+    for event in events(&page)? {
+        let place = if matches!(event.body, Body::Message { .. }) { 0 } else { 2 };
+        told.extend(sentences::of_event(&event, thread).map(|sentence| ((event.ts, place), sentence)));
+    }
+    told.extend(story.iter().filter_map(|entry| Some(((entry.ts, 1), sentences::of_entry(entry)?))));
+    told.sort_by_key(|(at, _)| *at);
     let mut out = String::new();
-    for entry in &story {
-        let rule = entry.rule.as_ref().map_or(String::new(), |rule| format!(" ({rule})"));
-        let cost = output::cost_words(entry.cost());
-        let cost = if cost.is_empty() { cost } else { format!(" It cost {cost}.") };
-        let _ = writeln!(out, "{}  {}{cost}{rule}", entry.ts.brief(), sentence(entry));
+    for ((ts, _), sentence) in &told {
+        let _ = writeln!(out, "{}  {} ({})", ts.brief(), sentence.text, sentence.rule);
     }
-    if out.is_empty() {
-        out = format!(
-            "nobody has taken thread {} yet: it waits for the session's next tool boundary, prompt or Stop\n",
-            thread.id
-        );
-    }
+    let state = super::status::page_state(run, &page, &view)?;
+    let now = sentences::now(&state, thread.id);
+    let _ = writeln!(out, "now: {} ({})", now.text, now.rule);
     output::print(&out)
+}
+
+/// Reads a page's log.
+fn events(page: &Page) -> Result<Vec<Event>> {
+    let bytes = Log::open_to_read(&page.dir)?.read_from(0)?;
+    let events = pieces(&bytes).filter_map(|piece| match piece {
+        Piece::Line(line) => parse(line),
+        Piece::Torn(_) => None,
+    });
+    Ok(events.collect())
 }
 
 /// Puts a cost that came by itself to the entry that it is of: the end of its turn, or its rest, whichever was last (R122).
@@ -127,103 +145,4 @@ fn of_thread(
             | Kind::Unknown => false,
         }
     })
-}
-
-fn sentence(entry: &Entry) -> String {
-    let who = match (entry.by, &entry.name) {
-        (Some(By::Fork), Some(name)) => format!("Fork {}", text::one_line(name)),
-        (Some(By::Fork), None) => "The fork".to_owned(),
-        (Some(By::Main) | None, _) => "The main thread".to_owned(),
-    };
-    match entry.kind {
-        Kind::Taken => {
-            let delivery = entry.delivery.map_or(String::new(), |delivery| format!(" by delivery {delivery}"));
-            let way = match (entry.way, &entry.why) {
-                (Some(way), Some(why)) => format!(" It runs as {}: {}.", way.word(), text::one_line(why)),
-                (Some(way), None) => format!(" It runs as {}.", way.word()),
-                (None, _) => String::new(),
-            };
-            format!("{who} got {}{delivery}.{way}", text::count(entry.messages.len(), "message"))
-        }
-        Kind::KeptBack => "The thread is kept back for the line fork.".to_owned(),
-        Kind::Line => match &entry.why {
-            Some(why) => format!("The line fork's line failed: {}.", text::one_line(why)),
-            None => format!("The line fork said: {}", text::one_line(entry.text.as_deref().unwrap_or_default())),
-        },
-        Kind::Sort => format!(
-            "The message was sorted as {}.",
-            match entry.sort {
-                Some(Sort::Small) => "small",
-                Some(Sort::Significant) => "significant",
-                Some(Sort::Now) | None => "for the main thread now",
-            }
-        ),
-        Kind::Queued => "The thread waits for a fork to be free.".to_owned(),
-        Kind::Handed => {
-            let why = entry.why.as_ref().map_or(String::new(), |why| format!(": {}", text::one_line(why)));
-            format!("The thread was handed to the main thread{why}.")
-        }
-        Kind::Named => {
-            let agent = entry.agent.as_ref().map_or(String::new(), |agent| format!(" It is agent {agent}."));
-            format!("{who} has its agent.{agent}")
-        }
-        Kind::Renewed => format!("{who} goes on."),
-        Kind::Lapsed => format!("Nothing was heard of {who} for 15 minutes."),
-        Kind::Resting => format!("{who} rests while work of its own goes on."),
-        Kind::Ending => format!("{who} seems to be over."),
-        Kind::Refused => {
-            format!("A write was refused: {}.", text::one_line(entry.why.as_deref().unwrap_or_default()))
-        }
-        Kind::Ended => {
-            let why = entry.evidence.map_or("it ended", evidence);
-            let outcome = match entry.outcome {
-                Some(Outcome::Answer) => " It answered.",
-                Some(Outcome::Todo) => " It left a to-do.",
-                Some(Outcome::HandBack) => " The thread is the main thread's again.",
-                Some(Outcome::TakenOver) => " Another had the thread by then.",
-                Some(Outcome::Void) => " There was nothing to judge.",
-                None => "",
-            };
-            format!("{who}'s turn ended: {why}.{outcome}")
-        }
-        Kind::Generation
-        | Kind::Begun
-        | Kind::Agent
-        | Kind::Background
-        | Kind::Call
-        | Kind::Stop
-        | Kind::Shown
-        | Kind::Told
-        | Kind::Continued
-        | Kind::Clerk
-        | Kind::Printed
-        | Kind::Cost
-        | Kind::Checkpoint
-        | Kind::Unknown => String::new(),
-    }
-}
-
-/// Returns what an end rests on, for a person.
-pub fn evidence(evidence: Evidence) -> &'static str {
-    match evidence {
-        Evidence::Stop => "it stopped",
-        Evidence::StopFailure => "the model's service failed",
-        Evidence::Prompt => "the next prompt came",
-        Evidence::Module => "the client said so",
-        Evidence::Generation => "the session started anew",
-        Evidence::SessionEnd => "the session ended",
-        Evidence::Write => "it was opened for one write",
-        Evidence::Claim => "the page was claimed",
-        Evidence::Client => "its client is gone or doesn't wait for it",
-        Evidence::TaskStop => "it was stopped",
-        Evidence::Notification => "the client's notification came",
-        Evidence::SubagentStop => "its agent stopped",
-        Evidence::Missing => "the client no longer lists it",
-        Evidence::Unstarted => "its run did not begin within a minute",
-        Evidence::Superseded => "nothing was heard of it for 15 minutes, and its thread was taken anew",
-        Evidence::Torn => "its pickup was never written",
-        Evidence::Failed => "a step of starting it failed",
-        Evidence::Process => "its process ended",
-        Evidence::Limit => "it took longer than it may, and was stopped",
-    }
 }

@@ -419,10 +419,20 @@ impl Desktop<'_> {
         }
     }
 
-    /// Gives the session's clerk a line, where a person did what main is to know.
-    pub fn tell(&mut self, thread: crate::ids::ThreadId, text: String, quote: Option<String>, wake: bool) {
-        if *self.speaker == Speaker::Person {
-            let line = ClerkLine { id: 0, turn: None, text, quote, wake };
+    /// Returns who acts, for a line of the clerk.
+    ///
+    /// # Errors
+    /// As [`Desktop::fork`].
+    pub fn who(&self) -> Result<String> {
+        Ok(match self.fork()? {
+            Some(fork) => format!("fork {}", text::one_line(fork.name.as_deref().unwrap_or("without a name"))),
+            None => "the user".to_owned(),
+        })
+    }
+
+    /// Gives the session's clerk a line, where a person or a fork did what main is to know.
+    pub fn tell(&mut self, thread: crate::ids::ThreadId, line: ClerkLine) {
+        if *self.speaker == Speaker::Person || self.run.acts_as_fork() {
             self.journal(&[Entry::clerk(self.tx.now, Some(thread), line)]);
         }
     }

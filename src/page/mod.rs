@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::FORMAT;
 use crate::clock::Ts;
-use crate::ids::{IdKey, PageId, SessionId};
+use crate::ids::{EventId, IdKey, PageId, SessionId};
 use crate::lock::{self, Deadline};
 use crate::place::{Dir, PlaceError};
 use crate::session::liveness::{Life, Process};
@@ -210,6 +210,16 @@ impl LockedPage {
         self.view.offset = self.log.end();
         snapshot::store_if_worth(&self.page.dir, self.page.record.key, &mut self.view);
         Ok(events)
+    }
+
+    /// Returns the id of an event that is to be written: the next one's, or `ahead` further on. A torn line is closed first.
+    ///
+    /// # Errors
+    /// As [`LockedPage::append`].
+    pub fn id_ahead(&mut self, ahead: u32) -> Result<EventId> {
+        self.close_torn_line()?;
+        let seq = self.view.next_seq().checked_add(ahead).context("the page has no ids left: make a new one")?;
+        Ok(self.page.record.key.id(seq))
     }
 
     /// Closes a line that a killed writer left torn, so that it is lost alone and no `seq` is given out twice (R127).

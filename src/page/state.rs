@@ -3,14 +3,16 @@
 use serde::Serialize;
 
 use super::PageRecord;
-use super::event::{Author, By};
-use super::view::{Start, Thread, TodoState};
+use super::event::{Actor, Author, By};
+use super::view::{Start, Thread, Todo, TodoState};
 use crate::FORMAT;
 use crate::clock::Ts;
 use crate::ids::{AgentId, MessageId, PageId, Reference, SessionId, ThreadId, TodoId, TurnId};
 use crate::rules::holding::{Holder, Reading};
+use crate::rules::todos::{self, Urgency};
 use crate::session::journal::Outcome;
 use crate::session::state::TurnState;
+use crate::text;
 
 /// `leaf page state --json`, as in the contract.
 #[derive(Debug, Serialize)]
@@ -25,7 +27,7 @@ pub struct PageState {
     pub threads: Vec<ThreadState>,
     /// One entry a thread that owes.
     pub owed: Vec<Owed>,
-    /// The open to-dos of the page.
+    /// The open to-dos of the page, the most urgent first, of these the oldest.
     pub todos: Vec<OpenTodo>,
     /// The forks' turns of this generation, the newest first.
     pub turns: Vec<ForkState>,
@@ -163,6 +165,21 @@ pub struct OpenTodo {
     /// The to-do.
     #[serde(flatten)]
     pub todo: TodoJson,
+    /// When it was opened.
+    #[serde(skip)]
+    pub since: Ts,
+    /// Who opened it, for a person.
+    #[serde(skip)]
+    pub opened_by: String,
+    /// How urgent it is.
+    #[serde(skip)]
+    pub urgency: Urgency,
+    /// The message that it came from, while that waits.
+    #[serde(skip)]
+    pub waits: Option<MessageId>,
+    /// What the one at work on it said.
+    #[serde(skip)]
+    pub started: Option<String>,
 }
 
 /// What a thread owes.
@@ -182,18 +199,25 @@ pub struct Owed {
 /// Who holds or owes.
 #[derive(Debug, Serialize)]
 pub struct HolderState {
-    kind: HolderKind,
+    /// Who.
+    pub kind: HolderKind,
     turn: Option<TurnId>,
-    name: Option<String>,
+    /// A fork's name.
+    pub name: Option<String>,
     agent_id: Option<AgentId>,
-    state: Option<TurnState>,
+    /// How a fork's turn stands.
+    pub state: Option<TurnState>,
 }
 
-#[derive(Debug, Serialize)]
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum HolderKind {
+pub enum HolderKind {
+    /// The session's own conversation.
     Main,
+    /// A working fork.
     Fork,
+    /// The line fork, while the thread is kept back.
     LineFork,
 }
 
@@ -247,15 +271,6 @@ pub fn state(reading: &Reading<'_>, record: &PageRecord, open: Option<TurnId>, f
             outcome: turn.outcome,
         })
         .collect();
-    let open_todos = |thread: &Thread| {
-        let todos: Vec<OpenTodo> = thread
-            .todos
-            .iter()
-            .filter(|todo| todo.state == TodoState::Open)
-            .map(|todo| OpenTodo { thread: thread.id, todo: todo_json(todo) })
-            .collect();
-        todos
-    };
     PageState {
         format: FORMAT,
         page: reading.page.clone(),
@@ -265,7 +280,7 @@ pub fn state(reading: &Reading<'_>, record: &PageRecord, open: Option<TurnId>, f
         follower,
         threads,
         owed,
-        todos: view.in_order().flat_map(open_todos).collect(),
+        todos: todos::open(reading).iter().map(open_todo).collect(),
         turns,
     }
 }
@@ -285,7 +300,7 @@ pub fn status(reading: &Reading<'_>, thread: &Thread, open: Option<TurnId>) -> S
     if thread.resolved.is_some() {
         return Status::Resolved;
     }
-    let open_todo = thread.todos.iter().any(|todo| todo.state == TodoState::Open);
+    let open_todo = thread.todos.iter().any(Todo::is_open);
     if thread.waiting().next().is_none() {
         return if open_todo { Status::Todo } else { Status::Answered };
     }
@@ -338,6 +353,27 @@ fn thread_state(reading: &Reading<'_>, thread: &Thread, open: Option<TurnId>) ->
     }
 }
 
-fn todo_json(todo: &super::view::Todo) -> TodoJson {
+fn open_todo(open: &todos::OpenTodo<'_>) -> OpenTodo {
+    let todo = open.todo;
+    let opened_by = match (todo.author, todo.actor.as_ref()) {
+        (Author::User, _) => "opened by the user".to_owned(),
+        (Author::Leaf, _) => "sorted as significant".to_owned(),
+        (Author::Agent, Some(Actor { by: By::Fork, name, .. })) => {
+            format!("left by fork {}", text::one_line(name.as_deref().unwrap_or("without a name")))
+        }
+        (Author::Agent, _) => "opened by main".to_owned(),
+    };
+    OpenTodo {
+        thread: open.thread.id,
+        todo: todo_json(todo),
+        since: todo.ts,
+        opened_by,
+        urgency: open.urgency,
+        waits: open.waits.map(|message| message.id),
+        started: open.started.map(|start| start.text.clone()),
+    }
+}
+
+fn todo_json(todo: &Todo) -> TodoJson {
     TodoJson { id: todo.id, title: todo.title.clone(), source: todo.source, author: todo.author, state: todo.state }
 }

@@ -210,10 +210,17 @@ impl Message {
     }
 }
 
+impl Todo {
+    /// Whether it is to be done.
+    pub fn is_open(&self) -> bool {
+        self.state == TodoState::Open
+    }
+}
+
 impl Thread {
     /// Returns the open to-do of a message.
     pub fn open_todo(&self, message: MessageId) -> Option<&Todo> {
-        self.todos.iter().find(|todo| todo.state == TodoState::Open && todo.source == Some(message))
+        self.todos.iter().find(|todo| todo.is_open() && todo.source == Some(message))
     }
 
     /// Returns the waiting messages, those with an open to-do too.

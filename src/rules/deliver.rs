@@ -1,9 +1,11 @@
 //! What main gets, and when a Stop continues its turn (section 16).
 
 use super::holding::{Reading, started_by_main};
-use crate::ids::{DeliveryId, MessageId, Reference, SessionId};
+use super::todos::{self, OpenTodo};
+use crate::ids::{DeliveryId, MessageId, PageId, Reference, SessionId};
 use crate::page::event::Author;
-use crate::page::view::{Message, Thread, Todo, TodoState};
+use crate::page::view::{Message, Thread, View};
+use crate::session::journal::ClerkLine;
 use crate::session::state::{Pointer, State};
 
 /// The moments at which main gets something (R100).
@@ -87,8 +89,8 @@ pub struct Inbox<'a> {
     pub debts: Vec<Debt<'a>>,
     /// What is gone since main last heard.
     pub gone: Vec<Gone<'a>>,
-    /// The open to-dos that nobody started.
-    pub todos: Vec<&'a Todo>,
+    /// The open to-dos, the most urgent first.
+    pub todos: Vec<OpenTodo<'a>>,
 }
 
 /// Reads what lies on a page for the main of `session`.
@@ -112,11 +114,6 @@ pub fn inbox<'a>(reading: &Reading<'a>, session: &SessionId) -> Inbox<'a> {
         .collect();
     for thread in view.in_order() {
         gone(thread, session, told, &mut inbox);
-        inbox.todos.extend(thread.todos.iter().filter(|todo| {
-            // A start stops counting when its turn ends (R98).
-            let started = todo.starts.iter().any(|start| Some(start.actor.turn) == open);
-            todo.state == TodoState::Open && !started
-        }));
         if thread.resolved.is_some() {
             continue;
         }
@@ -157,6 +154,7 @@ pub fn inbox<'a>(reading: &Reading<'a>, session: &SessionId) -> Inbox<'a> {
         }
     }
     inbox.pointers = pointed;
+    inbox.todos = todos::open(reading);
     inbox
 }
 
@@ -178,6 +176,11 @@ impl Inbox<'_> {
     /// Whether there is input to deliver, or to deliver again.
     pub fn has_input(&self) -> bool {
         !self.new.is_empty() || !self.unshown.is_empty()
+    }
+
+    /// Returns the open to-dos that nobody started (R95).
+    pub fn unstarted(&self) -> impl Iterator<Item = &OpenTodo<'_>> + Clone {
+        self.todos.iter().filter(|open| open.started.is_none())
     }
 
     /// The pointers that are to be said now: once a turn (R101).
@@ -225,14 +228,26 @@ pub fn stop(inboxes: &[Inbox<'_>], state: &State, again: bool, cap: Option<u32>)
         return Some(Continue::Debt);
     }
     let turn = state.main.as_ref().map(|main| main.id);
-    if any(&|inbox| !inbox.todos.is_empty()) && state.todo_line != turn {
+    if any(&|inbox| inbox.unstarted().next().is_some()) && state.todo_line != turn {
         return Some(Continue::Todo);
     }
     None
 }
 
+/// Returns the clerk's lines that are still true: one of a to-do that ended before main heard of it, or went to another session
+/// with its page, is not. `view` gives the pages that the session holds.
+pub fn lines<'s, 'v>(
+    state: &'s State,
+    view: impl Fn(&PageId) -> Option<&'v View>,
+) -> impl Iterator<Item = &'s ClerkLine> {
+    state.clerk.iter().filter(move |line| match &line.todo {
+        Some((page, id)) => view(page).and_then(|view| view.todo(*id)).is_some_and(|(_, todo)| todo.is_open()),
+        None => true,
+    })
+}
+
 /// Whether an idle session is to be woken (R105): for new input that no turn of main has got or was pointed to, or for a
 /// clerk's line that asks for it.
-pub fn wakes(inboxes: &[Inbox<'_>], state: &State) -> bool {
-    inboxes.iter().any(|inbox| inbox.wakes) || state.clerk.iter().any(|line| line.wake)
+pub fn wakes<'l>(inboxes: &[Inbox<'_>], mut lines: impl Iterator<Item = &'l ClerkLine>) -> bool {
+    inboxes.iter().any(|inbox| inbox.wakes) || lines.any(|line| line.wake)
 }

@@ -1,8 +1,8 @@
 //! The end of a fork's run (section 13): its judgement, and what main hears of it.
 
 use super::holding::{Reading, picked_up_by};
-use crate::page::view::{Thread, TodoState};
-use crate::session::journal::Outcome;
+use crate::page::view::Thread;
+use crate::session::journal::{ClerkLine, Outcome};
 use crate::session::state::ForkTurn;
 use crate::text;
 
@@ -35,10 +35,7 @@ enum Weight {
 /// `picked`: the run picked up something, here or elsewhere; else it is judged by what it wrote.
 fn judge_thread(thread: &Thread, turn: &ForkTurn, picked: bool) -> Option<Weight> {
     let mine = |actor: Option<&crate::page::event::Actor>| actor.is_some_and(|actor| actor.turn == turn.id);
-    let opened = thread
-        .todos
-        .iter()
-        .any(|todo| todo.state == TodoState::Open && todo.source.is_some() && mine(todo.actor.as_ref()));
+    let opened = thread.todos.iter().any(|todo| todo.is_open() && todo.source.is_some() && mine(todo.actor.as_ref()));
     let replied = thread.messages.iter().any(|reply| reply.responds.is_some() && mine(reply.actor.as_ref()));
     let mut judged = picked_up_by(thread, turn.id)
         .filter(|message| message.withdrawn.is_none() && message.settled.is_none() && message.owes)
@@ -74,13 +71,8 @@ fn judge_thread(thread: &Thread, turn: &ForkTurn, picked: bool) -> Option<Weight
     })
 }
 
-/// What main hears of an end, and whether it is woken: text of leaf's own, what others wrote beside it, wake (R82 to R85).
-pub fn line(
-    reading: &Reading<'_>,
-    turn: &ForkTurn,
-    outcome: Outcome,
-    reason: &str,
-) -> Option<(String, Option<String>, bool)> {
+/// What main hears of an end, and whether it is woken (R82 to R85).
+pub fn line(reading: &Reading<'_>, turn: &ForkTurn, outcome: Outcome, reason: &str) -> Option<ClerkLine> {
     let name = text::one_line(&turn.name);
     let thread = turn.thread.as_ref().and_then(|(_, id)| reading.view.threads.get(id));
     let id = thread.map_or_else(|| "a thread".to_owned(), |thread| format!("thread {}", thread.id));
@@ -91,20 +83,31 @@ pub fn line(
             let look = thread.map_or_else(String::new, |thread| {
                 format!(" To correct it: leaf page state {0}, then leaf thread reply {0} TEXT --unasked.", thread.id)
             });
-            Some((format!("fork {name} answered {id}.{rest}{look}"), None, false))
+            Some(ClerkLine::new(format!("fork {name} answered {id}.{rest}{look}")))
         }
         Outcome::Todo => {
             let todo = thread.and_then(|thread| {
-                thread.todos.iter().rev().find(|todo| {
-                    todo.state == TodoState::Open && todo.actor.as_ref().is_some_and(|actor| actor.turn == turn.id)
-                })
+                thread
+                    .todos
+                    .iter()
+                    .rev()
+                    .find(|todo| todo.is_open() && todo.actor.as_ref().is_some_and(|actor| actor.turn == turn.id))
             })?;
-            Some((format!("fork {name} left to-do {} in {id}:", todo.id), Some(todo.title.clone()), true))
+            Some(ClerkLine {
+                quote: Some(todo.title.clone()),
+                wake: true,
+                todo: Some((reading.page.clone(), todo.id)),
+                ..ClerkLine::new(format!("fork {name} left to-do {} in {id}:", todo.id))
+            })
         }
         Outcome::HandBack => {
             let quote = (!reason.is_empty()).then(|| reason.to_owned());
             let colon = if quote.is_some() { ":" } else { "." };
-            Some((format!("fork {name} handed {id} back to you{colon}"), quote, true))
+            Some(ClerkLine {
+                quote,
+                wake: true,
+                ..ClerkLine::new(format!("fork {name} handed {id} back to you{colon}"))
+            })
         }
         Outcome::TakenOver | Outcome::Void => None,
     }

@@ -9,6 +9,7 @@ pub mod instants;
 pub mod keep_back;
 pub mod prompts;
 pub mod take;
+pub mod todos;
 pub mod way;
 pub mod words;
 pub mod writes;

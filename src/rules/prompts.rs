@@ -22,7 +22,7 @@ Answer straight away, from what this conversation already holds. There are no to
 The answer is one JSON object, with nothing before or behind it:
 {"line": "...", "sort": "small", "title": "..."}
 
-line: one line of 1 to 200 characters, in the language that the user writes in. It is posted in the thread at once, as the session's own first words: what is known already, or what will be done now. It claims nothing that is not known and promises nothing that its sort does not bring. Plain text, no greeting.
+line: one line of 1 to 200 characters, in the language that the user writes in. It is posted in the thread at once, as the session's own first words, in the first person ("I"): what is known already, or what will be done now. For the user all this is one agent: main, forks and the three sorts are words of this text alone and stand nowhere in the line; what main will do, I will do. It claims nothing that is not known and promises nothing that its sort does not bring. Plain text, no greeting.
 
 sort: who deals with the message, one of three words.
 - "small": a fork deals with it. A fork is a copy of this session, with its knowledge and its tools, that works beside main and answers in the thread. A message is small only if a fork can do all of it from start to end beside main: it needs nothing that main is changing or is about to change (files, branch, pull requests), it settles no question that main is weighing, and it waits on nothing that this session runs (a build, a test run, an agent). Small are: a question that the conversation, the files or the web answer; a look-up; research that writes only scratch files of its own; a dispatch to another session.
@@ -67,7 +67,7 @@ const ENDING: &str = r#"Ending. Start no forks. The run ends with your final tex
 "#;
 
 /// The constant part of a resume's prompt (R92).
-const RESUMED: &str = r#"The user wrote again in a thread beside the session, and you are the fork that deals with it: the message stands at the end of this text. What you were told at your start of answering, of the scratch directory, of what not to change, of to-dos and of `HAND BACK:` still stands. You may ask main (SendMessage, to "main"). Your final text needs no summary.
+const RESUMED: &str = r#"The user wrote in a thread beside the session, and you are the fork that deals with it: the message stands at the end of this text. It may be another thread than the one before (leaf thread show THREAD shows all that was said there). What you were told at your start of answering, of the scratch directory, of what not to change, of to-dos and of `HAND BACK:` still stands. You may ask main (SendMessage, to "main"). Your final text needs no summary.
 "#;
 
 /// Returns the question of a line fork (R20, R121): `fenced` is the message as data, with what else differs.

@@ -81,7 +81,7 @@ pub enum Take {
 pub fn how(reading: &Reading<'_>, thread: &Thread, most: usize) -> Take {
     let state = reading.state;
     let running = state.forks.iter().filter(|turn| reading.stands(turn.id).runs()).count();
-    let resumes = resumable(reading, thread);
+    let resumes = last_fork(reading, thread, most).and_then(|(agent, name)| resumable(reading, agent, name));
     // Picking up into a run that goes on starts nothing.
     if let Some(Take::Resume { into: Some(_), .. }) = &resumes {
         return resumes.unwrap_or(Take::Spawn);
@@ -96,27 +96,41 @@ pub fn how(reading: &Reading<'_>, thread: &Thread, most: usize) -> Take {
     resumes.unwrap_or(Take::Spawn)
 }
 
-fn resumable(reading: &Reading<'_>, thread: &Thread) -> Option<Take> {
-    let answer = thread.messages.iter().rev().find(|message| message.responds.is_some())?;
-    let actor = answer.actor.as_ref().filter(|actor| actor.by == By::Fork)?;
-    let turn = reading.state.fork(actor.turn)?;
-    let agent = actor.agent.clone().or_else(|| turn.agent.clone())?;
+/// The name of the fork that takes every thread, where one may run at a time (R34).
+pub const STANDING: &str = "leaf-standing";
+
+/// Returns the fork that a take would resume: the one of the thread's last answer (R89); where one may run at a time, the last
+/// that ended, whatever its thread (R34).
+fn last_fork<'a>(reading: &Reading<'a>, thread: &'a Thread, most: usize) -> Option<(&'a AgentId, &'a str)> {
+    let state = reading.state;
     // A process that ended is not there to be resumed (R118).
-    let headless = turn.way == Some(Way::Headless);
-    if turn.ended.is_none() || turn.generation != reading.state.generation || headless {
-        return None;
+    let ended = |turn: &&ForkTurn| {
+        turn.ended.is_some() && turn.generation == state.generation && turn.way != Some(Way::Headless)
+    };
+    if most > 1 {
+        let answer = thread.messages.iter().rev().find(|message| message.responds.is_some())?;
+        let actor = answer.actor.as_ref().filter(|actor| actor.by == By::Fork)?;
+        let turn = state.fork(actor.turn).filter(ended)?;
+        return Some((actor.agent.as_ref().or(turn.agent.as_ref())?, &turn.name));
     }
-    let open = reading
-        .state
-        .forks
-        .iter()
-        .find(|other| other.agent.as_ref() == Some(&agent) && reading.stands(other.id).runs());
-    match open {
+    let of = |agent: &AgentId| state.forks.iter().rev().find(|turn| turn.agent.as_ref() == Some(agent));
+    let ours = state.forks.iter().filter(ended).filter(|turn| turn.thread.is_some());
+    // An agent whose last run never began can't be resumed (R91): another is spawned.
+    let alive = |agent: &&AgentId| of(agent).is_some_and(|last| last.begun.is_some());
+    let (_, agent, name) = ours
+        .filter_map(|turn| Some((turn.ended, turn.agent.as_ref().filter(alive)?, turn.name.as_str())))
+        .max_by_key(|(ended, ..)| *ended)?;
+    Some((agent, name))
+}
+
+fn resumable(reading: &Reading<'_>, agent: &AgentId, name: &str) -> Option<Take> {
+    let runs = |turn: &&ForkTurn| turn.agent.as_ref() == Some(agent) && reading.stands(turn.id).runs();
+    let into = match reading.state.forks.iter().find(runs) {
         // It runs for another thread.
-        Some(other) if other.thread.is_some() => None,
-        Some(other) => Some(Take::Resume { agent, into: Some(other.id), name: turn.name.clone() }),
-        None => Some(Take::Resume { agent, into: None, name: turn.name.clone() }),
-    }
+        Some(open) if open.thread.is_some() => return None,
+        open => open.map(|open| open.id),
+    };
+    Some(Take::Resume { agent: agent.clone(), into, name: name.to_owned() })
 }
 
 /// Returns the lapsed turns of a thread, which a take ends first (R30): those opened for it, and those that took it.

@@ -392,6 +392,16 @@ pub struct ClerkLine {
     /// Whether an idle session is woken for it (R105).
     #[serde(default)]
     pub wake: bool,
+    /// The to-do that it tells of: one that ended before main heard of it is not told any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub todo: Option<(PageId, TodoId)>,
+}
+
+impl ClerkLine {
+    /// A line of leaf's own words, that wakes nobody.
+    pub fn new(text: String) -> ClerkLine {
+        ClerkLine { id: 0, text, turn: None, quote: None, wake: false, todo: None }
+    }
 }
 
 impl Entry {

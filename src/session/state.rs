@@ -371,8 +371,7 @@ impl State {
                     // The take's line, still unread, goes; the end's comes in the same append (R86).
                     self.clerk.retain(|line| line.turn.is_none() || line.turn != entry.turn);
                     if let Some(line) = &entry.line {
-                        self.next_line = self.next_line.max(line.id);
-                        self.clerk.push(line.clone());
+                        self.tell(line);
                     }
                     self.forget_old();
                     return;
@@ -399,8 +398,7 @@ impl State {
             }
             Kind::Clerk => {
                 let Some(line) = &entry.line else { return };
-                self.next_line = self.next_line.max(line.id);
-                self.clerk.push(line.clone());
+                self.tell(line);
                 for (page, message) in entry.page.iter().flat_map(|page| entry.messages.iter().map(move |m| (page, m)))
                 {
                     self.kept.remove(&(page.clone(), *message));
@@ -633,6 +631,13 @@ impl State {
             runner_gone: false,
         });
         self.know(entry.agent.as_ref());
+    }
+
+    /// A line for the clerk. Of a to-do the newest counts: an earlier one's write may have been killed before the to-do stood.
+    fn tell(&mut self, line: &ClerkLine) {
+        self.next_line = self.next_line.max(line.id);
+        self.clerk.retain(|other| other.todo.is_none() || other.todo != line.todo);
+        self.clerk.push(line.clone());
     }
 
     /// Ended turns are kept while they are of the present generation, and a few before.

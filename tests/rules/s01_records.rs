@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::s12_boundary::{long_text, pointers};
 use crate::support::desk::{Desk, Ran, Session, copy_tree, id, is_hex, is_id, mode, notes, read_log, references};
+use crate::support::forks::{Follower, forking, text};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -104,6 +105,74 @@ fn r005_why_tells_a_threads_story_with_refusals_by_their_rule() {
     assert_eq!(refused[0]["rule"], "R10", "{story:#}");
     let told = desk.person(&["why", &thread]).ok().out();
     assert!(told.contains("R10"), "{told}");
+}
+
+/// What `leaf why` tells a person, without the times: the sentences, and how the thread stands now.
+fn sentences(desk: &Desk, thread: &str) -> Vec<String> {
+    let told = desk.person(&["why", thread]).ok().out();
+    let cut = |line: &str| match line.split_once("  ") {
+        Some((_, sentence)) => sentence.to_owned(),
+        None => line.to_owned(),
+    };
+    told.lines().map(cut).collect()
+}
+
+#[test]
+fn r005_why_tells_a_person_plain_sentences_each_with_its_rule() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let thread = desk.thread("rebuild the search index");
+    let tick = || desk.advance(1);
+    tick();
+    let ask = follower.ask_about(&thread);
+    let todo = text(&follower.sorted(&ask, "significant")["todo"]);
+    main.boundary().says();
+    tick();
+    let (small, fork) = follower.fork("which port?");
+    fork.reply(&fork.reference(), "5173");
+    follower.ended(&fork.turn, "done");
+    tick();
+    main.ask(&["task", "start", &todo, "at it"]);
+    tick();
+    main.reply(&thread, "it is rebuilt");
+    tick();
+    main.ask(&["task", "end", &todo, "done"]);
+    tick();
+    let withdrawn = desk.say(&thread, "never mind");
+    tick();
+    desk.person(&["thread", "withdraw", &withdrawn]).ok();
+    tick();
+    desk.ask(&["thread", "resolve", &thread]);
+    let told = sentences(&desk, &thread);
+    let expected = [
+        format!("The user wrote message {thread}: rebuild the search index (R6)"),
+        "The thread is kept back from main while a line fork is asked. (R13)".to_owned(),
+        format!("It sorted message {thread} as significant: it is work of main's, in main's own order. (R23)"),
+        format!("to-do {todo}, which main takes in its own order:"),
+        format!("Main began on to-do {todo}: at it (R11)"),
+        format!("Main answered message {thread}: it is rebuilt (R50)"),
+        format!("Main ended to-do {todo} as done. (R97)"),
+        format!("The user wrote message {withdrawn}: never mind (R6)"),
+        format!("The user took message {withdrawn} back. (R8)"),
+        "The user resolved the thread: nothing of it is owed any more. (R9)".to_owned(),
+        "now: the thread is resolved, and owes nothing (R9)".to_owned(),
+    ];
+    let mut rest = told.iter();
+    for sentence in &expected {
+        assert!(rest.any(|line| line.contains(sentence)), "{sentence}, in this order, in: {told:#?}");
+    }
+    let rule = |line: &String| {
+        let rule = line.strip_suffix(')').and_then(|line| line.rsplit_once('(')).map(|(_, rule)| rule);
+        rule.and_then(|rule| rule.strip_prefix('R'))
+            .is_some_and(|n| n.parse::<u8>().is_ok_and(|n| (1..=127).contains(&n)))
+    };
+    let told = [told, sentences(&desk, &small)].concat();
+    for line in &told {
+        assert!(rule(line), "each ends with its rule: {line}");
+    }
+    assert!(told.iter().any(|line| line.starts_with("Fork leaf-") && line.contains("answered message")), "{told:#?}");
+    assert!(told.last().is_some_and(|line| line == "now: nothing is owed (R6)"), "{told:#?}");
 }
 
 #[test]

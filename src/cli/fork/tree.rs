@@ -5,8 +5,9 @@ use std::fmt::Write;
 use anyhow::Result;
 use serde::Serialize;
 
+use super::super::Run;
 use super::super::output::{self, Style, styled};
-use super::super::{Run, why};
+use super::super::why::sentences;
 use super::outcome_words;
 use crate::clock::Ts;
 use crate::ids::{AgentId, ThreadId, TurnId};
@@ -178,7 +179,7 @@ fn run_line(run: &Branch) -> String {
     let name = text::one_line(run.name.as_deref().unwrap_or("a run that leaf did not start"));
     let of = run.thread.map_or(String::new(), |thread| format!("  thread {thread}"));
     let how = match (run.outcome, run.evidence) {
-        (Some(outcome), Some(evidence)) => format!("{} ({})", outcome_words(outcome), why::evidence(evidence)),
+        (Some(outcome), Some(evidence)) => format!("{} ({})", outcome_words(outcome), sentences::evidence(evidence)),
         (Some(outcome), None) => outcome_words(outcome).to_owned(),
         (None, _) => super::super::status::stands(run.state).to_owned(),
     };
