@@ -458,9 +458,6 @@ impl<'d> Mix<'d> {
                 side
             }
         };
-        if !self.sides[side].open {
-            self.prompt(side, "let me have that page");
-        }
         if self.claims(side) {
             self.count("claim");
         }
@@ -531,7 +528,11 @@ impl<'d> Mix<'d> {
             let owed = state["owed"].as_array().into_iter().flatten();
             owed.filter(|o| o["owed_by"]["kind"] == "line_fork").count()
         };
-        if self.sides[self.cur].follow.is_none() || self.dice.one_in(6) || kept(&self.state()) == 0 {
+        if self.page.is_empty()
+            || self.sides[self.cur].follow.is_none()
+            || self.dice.one_in(6)
+            || kept(&self.state()) == 0
+        {
             return;
         }
         let start = Instant::now();
@@ -875,9 +876,22 @@ impl<'d> Mix<'d> {
         self.hook(side, &payload);
     }
 
+    /// Main's boundary: after it main was told of every to-do that a sort opened (R95), whoever was main then.
     fn boundary(&mut self, side: usize) {
         let payload = self.payload(side, "PostToolBatch.main");
-        self.hook(side, &payload);
+        let sorted: Vec<String> = self.fold().open().filter(|t| t.author == "leaf").map(|t| t.title.clone()).collect();
+        if self.hook(side, &payload).code == KILLED {
+            return;
+        }
+        let state = self.state();
+        if state["session"] != json!(self.sides[side].session.id()) {
+            return;
+        }
+        for title in sorted {
+            if !self.sides[side].heard.contains(&title) {
+                self.fail(&format!("R95: main reads of it at its next boundary: {title}"));
+            }
+        }
     }
 
     /// A Stop, which the client takes as the turn's end unless a hook adds something.
@@ -898,6 +912,9 @@ impl<'d> Mix<'d> {
 
     /// One call of main's Bash tool.
     fn main_call(&mut self, side: usize, command: &str, kind: &str) -> Ran {
+        if !self.sides[side].open {
+            self.prompt(side, "go on");
+        }
         if self.sides[side].agents.iter().any(|a| a.works) {
             let mut payload = self.payload(side, "PreToolUse.main.Bash");
             payload["tool_input"] = json!({"command": command, "description": "x"});
