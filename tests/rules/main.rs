@@ -31,6 +31,7 @@ mod s12_boundary;
 mod s12_forks;
 mod s13_ends;
 mod s14_follow_ups;
+mod s15_coordinator;
 mod s15_todos;
 mod s16_deliveries;
 mod s17_forks;
