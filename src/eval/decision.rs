@@ -457,13 +457,15 @@ impl Report {
     }
 }
 
-/// Returns how long a text is, in words that sort.
+/// How long a message is, characters, from the shortest to the longest.
+pub const LENGTHS: [&str; 4] = ["under 40", "40 to 199", "200 to 599", "600 and more"];
+
 fn length(text: &str) -> &'static str {
     match text.chars().count() {
-        0..40 => "under 40",
-        40..200 => "40 to 199",
-        200..600 => "200 to 599",
-        _ => "600 and more",
+        0..40 => LENGTHS[0],
+        40..200 => LENGTHS[1],
+        200..600 => LENGTHS[2],
+        _ => LENGTHS[3],
     }
 }
 
