@@ -39,8 +39,8 @@ enum Command {
     Decision(decision::DecisionArgs),
     /// Count what became of forks' turns and answers, of to-dos and of lines, from the journals
     ///
-    /// All sessions of the state directory, or `--session ID`. An answer stood where neither main wrote beside it or answered it over,
-    /// nor the user asked again.
+    /// All sessions of the state directory, or `--session ID`. An answer stood where neither main wrote beside it nor the
+    /// user asked again; a turn that main answered over is counted by its outcome.
     Outcome,
     /// Pair each fork's answer with what main said later, and let a model judge whether they agree
     Coherence(coherence::CoherenceArgs),

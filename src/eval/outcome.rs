@@ -93,8 +93,6 @@ pub enum Fate {
     CarriedOn,
     /// The user wrote again within ten minutes, or took the thread up again after a resolve.
     AskedAgain,
-    /// Main answered the same message once more.
-    AnsweredOver,
     /// Main wrote beside it, unasked, before the user's next message (R82).
     Corrected,
 }
@@ -106,13 +104,12 @@ impl Fate {
             Fate::Stood => "stood",
             Fate::CarriedOn => "carried_on",
             Fate::AskedAgain => "asked_again",
-            Fate::AnsweredOver => "answered_over",
             Fate::Corrected => "corrected",
         }
     }
 
     /// The fates in their order.
-    pub const ALL: [Fate; 5] = [Fate::Stood, Fate::CarriedOn, Fate::AskedAgain, Fate::AnsweredOver, Fate::Corrected];
+    pub const ALL: [Fate; 4] = [Fate::Stood, Fate::CarriedOn, Fate::AskedAgain, Fate::Corrected];
 }
 
 /// The whole report.
@@ -393,27 +390,13 @@ pub fn fate(page: &PageStory, thread: &Thread, answer: &Message) -> Fate {
     let until = next.map_or(u32::MAX, |next| next.seq);
     // A reply's to-do stands directly before it, in one write.
     let with_todo = thread.todos.iter().any(|todo| todo.source == answer.responds && todo.seq + 1 == answer.seq);
-    let covered = |id: MessageId| thread.message(id).is_some_and(|message| message.answered == Some(answer.id));
-    let mut fate = Fate::Stood;
-    for message in thread.messages.iter().filter(|message| by_main(message) && message.seq > answer.seq) {
-        fate = fate.max(match message.responds {
-            None if message.seq < until => {
-                if with_todo {
-                    Fate::CarriedOn
-                } else {
-                    Fate::Corrected
-                }
-            }
-            Some(responds) if covered(responds) => {
-                if with_todo {
-                    Fate::CarriedOn
-                } else {
-                    Fate::AnsweredOver
-                }
-            }
-            None | Some(_) => Fate::Stood,
-        });
-    }
+    // What a fork answered main can't answer again (R10): it writes beside it.
+    let beside = |message: &&Message| message.seq > answer.seq && message.seq < until && message.responds.is_none();
+    let mut fate = match thread.messages.iter().filter(beside).any(by_main) {
+        true if with_todo => Fate::CarriedOn,
+        true => Fate::Corrected,
+        false => Fate::Stood,
+    };
     let at_once = next.is_some_and(|next| next.ts.0 - answer.ts.0 <= AGAIN);
     if at_once || taken_up_again(page, thread, answer, until) {
         fate = fate.max(Fate::AskedAgain);

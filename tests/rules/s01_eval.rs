@@ -1,10 +1,11 @@
 //! `leaf eval` over the journals: R5 (the journal tells what became of what forks did), R12 (reading writes nothing).
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::support::desk::{Desk, Session};
+use crate::support::desk::{Desk, Ran, Session};
 use crate::support::forks::{Follower, Fork, forking, session_dir};
 
 #[track_caller]
@@ -240,6 +241,45 @@ fn r005_a_forks_answer_is_paired_with_what_main_says_later() {
             (&json!(pair), &json!("it is 9090"))
         );
         assert_eq!(judged("They agree.")["broken"], json!([pair]));
+    });
+}
+
+#[test]
+fn r005_the_clients_model_judges_pairs_and_its_judgments_can_be_replayed() {
+    desk_with(|desk, main, follower| {
+        for message in ["Which port?", "Which host?", "Which scheme?"] {
+            answered(follower, message);
+        }
+        desk.advance(60);
+        let next = desk.thread("What do the tests use?");
+        main.reply(&next, "9090, as everything does.");
+        let client = desk.path("claude");
+        let script = r#"#!/bin/sh
+[ "$1" = --version ] && { echo '2.1.332 (Claude Code)'; exit 0; }
+asked=$(cat)
+case $asked in
+*"Which port?"*9090*) verdict='{\"verdict\": \"contradicts\", \"why\": \"it is 9090\"}' ;;
+*"Which host?"*9090*) verdict='They are about other matters.' ;;
+*) echo 'no such model'; exit 1 ;;
+esac
+printf '{"is_error":false,"result":"%s"}' "$verdict"
+"#;
+        fs::write(&client, script).expect("a client");
+        fs::set_permissions(&client, fs::Permissions::from_mode(0o755)).expect("a mode");
+        let path = format!("{}:{}", desk.path("").display(), std::env::var("PATH").expect("PATH"));
+        let saved = desk.path("saved.jsonl");
+        let saved = saved.to_str().expect("UTF-8");
+        let mut ask = desk.command(&["eval", "coherence", "--claude", "--save", saved, "--json"]);
+        let report = Ran::from(ask.env("PATH", path).output().expect("leaf runs")).ok().json();
+        assert_eq!((&report["pairs"], &report["verdicts"]), (&json!(3), &json!({"contradicts": 1})));
+        assert_eq!(report["contradictions"][0]["why"], "it is 9090");
+        assert_eq!(report["broken"].as_array().map(Vec::len), Some(1), "{report}");
+        let failed = report["failed"].as_object().expect("failed");
+        assert_eq!(failed.values().collect::<Vec<_>>(), ["no such model"]);
+        assert_eq!(desk.ask(&["eval", "coherence", "--answers", saved]), report, "replayed");
+        let text = desk.person(&["eval", "coherence", "--answers", saved]).ok().out();
+        let told = "0 consistent, 1 contradicts, 0 unrelated, 1 not readable, 1 call failed, 0 missing";
+        assert!(text.contains(told), "{text}");
     });
 }
 

@@ -13,8 +13,11 @@ use tempfile::TempDir;
 const LEAF: &str = env!("CARGO_BIN_EXE_leaf");
 const SORTS: [&str; 3] = ["small", "significant", "now"];
 
+/// Id, kind, language, text, and the two labels.
+type Row = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static str);
+
 /// A small set: the message's text says what the scripted model does with it.
-const ROWS: [(&str, &str, &str, &str, &str, &str); 7] = [
+const ROWS: [Row; 7] = [
     ("m1", "question", "en", "GOOD small", "small", "small"),
     ("m2", "change", "de", "GOOD now", "significant", "significant"),
     ("m3", "steering", "en", "GOOD small", "now", "now"),
@@ -36,14 +39,13 @@ fn said(text: &str) -> String {
 struct Bench(TempDir);
 
 impl Bench {
-    fn new(rows: &[(&str, &str, &str, &str, &str, &str)]) -> Bench {
+    fn new(rows: &[Row]) -> Bench {
         let found = Bench(tempfile::Builder::new().prefix("leaf-eval-").tempdir().expect("a directory"));
         for name in ["set", "project", "tools", "tmp"] {
             fs::create_dir(found.path(name)).expect("a directory");
         }
-        let lines = |row: &dyn Fn(&(&str, &str, &str, &str, &str, &str)) -> Value| -> String {
-            rows.iter().map(|of| format!("{}\n", row(of))).collect()
-        };
+        let lines =
+            |row: &dyn Fn(&Row) -> Value| -> String { rows.iter().map(|of| format!("{}\n", row(of))).collect() };
         let thread = json!([{"by": "user", "text": "Is it done?"}, {"by": "agent", "text": "Not yet."}]);
         found.write(
             "set/messages.jsonl",
@@ -239,6 +241,27 @@ fn the_numbers_are_those_of_a_count_by_hand() {
     assert_eq!(report["labels"]["kappa"], 0.77, "(7 · 6 - 18) / (7 · 7 - 18)");
     assert!(text.contains("m5 GOOD now\n      a small: so it is; b now: it seems so; the answer: now"), "{text}");
     assert!(text.contains("a-model; 2027-03-01; by hand"), "{text}");
+}
+
+/// CI holds the recorded answers to the labels, with no account and no network.
+#[test]
+fn the_examples_are_scored_as_a_count_by_hand_has_it() {
+    let bench = Bench::new(&[]);
+    let set = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sorting");
+    let answers = set.join("answers.jsonl");
+    let [set_path, answers] = [&set, &answers].map(|path| path.to_str().expect("UTF-8"));
+    let args = ["eval", "decision", "--set", set_path, "--answers", answers];
+    let (code, text, stderr) = bench.leaf(&args);
+    assert_eq!((code, stderr.as_str()), (0, ""));
+    let (code, json, _) = bench.leaf(&[&args[..], &["--json"]].concat());
+    assert_eq!(code, 0);
+    let report: Value = serde_json::from_str(&json).expect("JSON");
+    assert_counted(&report, &text, &Count::of(&set));
+    assert!(report["messages"].as_u64().is_some_and(|messages| messages >= 120), "{text}");
+    assert_eq!(report["answers"]["missing"], 0, "{text}");
+    for groups in ["languages", "kinds"] {
+        assert!(report[groups].as_object().is_some_and(|groups| groups.len() >= 8), "varied: {text}");
+    }
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn turns(out: &mut String, report: &Report) {
     listed(out, "outcomes", &turns.outcomes);
     listed(out, "ways", &turns.ways);
     if turns.over_by_main > 0 {
-        let _ = writeln!(out, "  taken over because main answered: {}", turns.over_by_main);
+        let _ = writeln!(out, "  answered over by main: {}", turns.over_by_main);
     }
     for back in turns.hand_backs.iter().take(LISTED) {
         let thread = back.thread.map_or(String::new(), |thread| format!(" of thread {thread}"));
@@ -164,7 +164,6 @@ fn meaning(fate: Fate) -> &'static str {
         Fate::Stood => "stood",
         Fate::CarriedOn => "came with a to-do, which main carried on",
         Fate::AskedAgain => "the user wrote again within 10 minutes, or reopened the thread",
-        Fate::AnsweredOver => "main answered the same message once more",
         Fate::Corrected => "main wrote beside it before the user's next message",
     }
 }

@@ -62,7 +62,7 @@ pub fn work(session: &SessionId, mode: Option<&str>) -> Vec<String> {
 }
 
 /// Returns the arguments of a run that answers one question with no session before it, the question on standard input: no tools, no
-/// hooks and no servers of anyone's, no trace.
+/// hooks and no servers of anyone's, no transcript.
 pub fn alone(model: Option<&str>) -> Vec<String> {
     let fixed = [
         "-p",
