@@ -12,6 +12,7 @@ pub mod context;
 pub mod desk;
 pub mod duty;
 pub mod errors;
+pub mod eval;
 pub mod follow;
 pub mod forks;
 pub mod headless;

@@ -147,7 +147,8 @@ fn sorted(
                 ..Entry::clerk(tx.now, Some(thread), told)
             };
             tx.journal(&[line, sort, told])?;
-            tx.page.append(tx.now, vec![posted, todo], false)?;
+            // A to-do is work that nobody else remembers: durable, as a message is.
+            tx.page.append(tx.now, vec![posted, todo], true)?;
             Ok(Action::Todo { todo: id })
         }
         Sort::Now => {

@@ -3,6 +3,7 @@
 pub mod delivery;
 pub mod demo;
 pub mod doctor;
+pub mod eval;
 pub mod fork;
 pub mod install;
 pub mod output;
@@ -91,6 +92,8 @@ enum Command {
     Why(why::WhyArgs),
     /// Show the sessions that leaf knows, what waits, and what runs
     Status,
+    /// Measure how good the sort is, and what became of forks' work
+    Eval(eval::EvalArgs),
     /// Let this project's .leaf files run programs: trust them as they are now
     Trust(trust::TrustArgs),
     /// Play a first session with recorded events, with no account and no network
@@ -170,6 +173,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Follow { status } => crate::follow::run(&run, status),
         Command::Why(args) => why::run(&run, &args),
         Command::Status => status::run(&run),
+        Command::Eval(args) => eval::run(&run, args),
         Command::Trust(args) => trust::run(&run, &args),
         Command::Install(_)
         | Command::Uninstall(_)

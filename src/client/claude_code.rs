@@ -1,6 +1,7 @@
 //! The dialect of Claude Code: hook payloads in, hook answers out. Measured on 2.1.332.
 
 pub mod print;
+pub mod transcript;
 
 use std::borrow::Cow;
 

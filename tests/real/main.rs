@@ -12,6 +12,7 @@ mod model;
 
 mod answers;
 mod asking;
+mod eval;
 mod forks;
 mod headless_print;
 mod killed;

@@ -12,6 +12,7 @@ mod many_writers;
 mod model;
 mod pure_model;
 mod reference;
+mod s01_eval;
 mod s01_records;
 mod s02_messages;
 mod s03_keeping_back;

@@ -1,4 +1,5 @@
 //! Whole stories through the built binary.
 
 mod doctor;
+mod eval;
 mod install;

@@ -61,6 +61,40 @@ pub fn work(session: &SessionId, mode: Option<&str>) -> Vec<String> {
     args
 }
 
+/// Returns the arguments of a run that answers one question with no session before it, the question on standard input: no tools, no
+/// hooks and no servers of anyone's, no transcript.
+pub fn alone(model: Option<&str>) -> Vec<String> {
+    let fixed = [
+        "-p",
+        "--no-session-persistence",
+        "--output-format",
+        "json",
+        "--tools",
+        "",
+        "--strict-mcp-config",
+        "--settings",
+        r#"{"disableAllHooks":true}"#,
+    ];
+    let model = model.into_iter().flat_map(|model| ["--model", model]);
+    fixed.into_iter().chain(model).map(ToOwned::to_owned).collect()
+}
+
+/// Returns the model that a run says it used; of several the one that wrote most: the client has small questions of its own.
+pub fn model(bytes: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Whole {
+        #[serde(rename = "modelUsage")]
+        models: std::collections::BTreeMap<String, Used>,
+    }
+    #[derive(Deserialize)]
+    struct Used {
+        #[serde(rename = "outputTokens", default)]
+        output: u64,
+    }
+    let whole: Whole = serde_json::from_slice(bytes).ok()?;
+    whole.models.into_iter().max_by_key(|(_, used)| used.output).map(|(model, _)| model)
+}
+
 fn copy(session: &SessionId) -> Vec<String> {
     ["-p", "--resume", session.as_str(), "--fork-session", "--no-session-persistence", "--output-format", "json"]
         .map(ToOwned::to_owned)

@@ -1,0 +1,83 @@
+//! The client's transcript of a session: what its main said. Measured on 2.1.332.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::clock::Ts;
+
+/// How much of a transcript's end is read, bytes.
+const TAIL: u64 = 16 << 20;
+
+/// Returns what the session's main said in its own conversation, each with its time, the oldest first; nothing where the transcript
+/// can't be read. What its agents said stands in files of their own.
+pub fn said(transcript: &Path) -> Vec<(Ts, String)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Row {
+        #[serde(rename = "type")]
+        kind: String,
+        timestamp: Ts,
+        #[serde(default)]
+        is_sidechain: bool,
+        message: Said,
+    }
+    #[derive(Deserialize)]
+    struct Said {
+        content: Vec<Block>,
+    }
+    #[derive(Deserialize)]
+    struct Block {
+        #[serde(rename = "type")]
+        kind: String,
+        #[serde(default)]
+        text: String,
+    }
+    let bytes = tail(transcript).unwrap_or_default();
+    let rows = bytes.split(|byte| *byte == b'\n').filter_map(|row| serde_json::from_slice::<Row>(row).ok());
+    let mut said = Vec::new();
+    for row in rows.filter(|row| row.kind == "assistant" && !row.is_sidechain) {
+        let texts =
+            row.message.content.into_iter().filter(|block| block.kind == "text" && !block.text.trim().is_empty());
+        said.extend(texts.map(|block| (row.timestamp, block.text)));
+    }
+    said
+}
+
+fn tail(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_main_itself_said_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t.jsonl");
+        let row = |kind: &str, side: bool, content: &str| {
+            format!(
+                "{{\"type\":\"{kind}\",\"isSidechain\":{side},\"timestamp\":\"2027-03-01T10:00:00.000Z\",\"message\":{{\"content\":{content}}}}}\n"
+            )
+        };
+        let text = |text: &str| format!("[{{\"type\":\"text\",\"text\":\"{text}\"}}]");
+        let rows = [
+            row("assistant", false, &text("it is 8080")),
+            row("assistant", true, &text("an agent's")),
+            row("user", false, &text("the user's")),
+            row("assistant", false, r#"[{"type":"tool_use","name":"Bash","input":{}}]"#),
+            "{\"type\":\"torn".to_owned(),
+        ];
+        std::fs::write(&file, rows.concat()).unwrap();
+        assert_eq!(said(&file), [(Ts::parse("2027-03-01T10:00:00Z").unwrap(), "it is 8080".to_owned())]);
+        assert_eq!(said(&dir.path().join("none")), []);
+    }
+}
