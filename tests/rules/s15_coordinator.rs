@@ -1,9 +1,11 @@
 //! Main as the one that takes to-dos: R95 to R98, R100, and R3 and R34 beside them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
 use super::killed_takes::killer::{Call, Death, KILLED, at_once, can_trace};
-use crate::support::desk::{Desk, Session, id, references};
+use crate::support::desk::{Desk, Session, id, quoted, references};
 use crate::support::forks::{
     Ask, Follower, Fork, forking, holder_kind, main_owes, outcome, status, text, turns, why_of,
 };
@@ -12,6 +14,9 @@ use serde_json::{Value, json};
 
 /// How long nothing is said where nothing is to be said, milliseconds.
 const QUIET: u64 = 500;
+
+/// Longer than any run of a played client's.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The line fork finds it significant: the action.
 #[track_caller]
@@ -221,6 +226,20 @@ fn r095_what_a_running_fork_is_at_holds_no_stop() {
 }
 
 #[test]
+fn r095_a_lapsed_forks_start_counts_no_more() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (_, fork) = follower.fork("look at the index");
+    fork.leaf(&["thread", "reply", &fork.reference(), "3 gaps", "--todo", "fill the gaps"]).ok();
+    let todo = id(&desk.events("todo")[0]);
+    fork.leaf(&["task", "start", &todo, "at it"]).ok();
+    main.boundary().silent_or_context();
+    desk.advance(15 * 60);
+    assert!(main.stop().says().contains("fill the gaps"), "nobody runs that is at it");
+}
+
+#[test]
 fn r095_withdrawn_before_main_heard_of_it_main_hears_nothing() {
     let desk = Desk::new();
     let main = forking(&desk, "s");
@@ -377,7 +396,74 @@ fn r096_the_same_line_again_opens_no_second() {
     assert_eq!(desk.log(), log, "it stands as it was sorted");
 }
 
+#[test]
+fn r096_mains_answer_over_a_fork_leaves_it_as_it_was() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (thread, todo) = sorted(&follower, "rebuild everything", "rebuild the index");
+    main.boundary().says();
+    let further = desk.say(&thread, "which port is it?");
+    let fork = follower.launch(&follower.sorted(&follower.ask_about(&thread), "small"));
+    main.reply(&further, "5173");
+    assert_eq!(desk.thread_state(&thread)["waiting"], json!([thread]));
+    assert_eq!(follower.ended(&fork.turn, "oh")["outcome"], "taken_over");
+    assert_eq!(references(&main.boundary().context().unwrap_or_default()), Vec::<String>::new(), "R49 doesn't take it");
+    assert_eq!(ids(&desk.state()["todos"]), [todo]);
+}
+
+#[test]
+fn r096_a_hand_back_gives_main_what_else_waits() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (thread, _) = sorted(&follower, "rebuild everything", "rebuild the index");
+    main.boundary().says();
+    let further = desk.say(&thread, "which port is it?");
+    let fork = follower.launch(&follower.sorted(&follower.ask_about(&thread), "small"));
+    assert_eq!(follower.ended(&fork.turn, "HAND BACK: only main knows")["outcome"], "hand_back");
+    let told = main.boundary().says();
+    assert_eq!(references(&told).len(), 1, "{told}");
+    assert!(references(&told)[0].ends_with(&further) && !told.contains("rebuild everything"), "{told}");
+    let mains = desk.events("pickup").pop().expect("a pickup");
+    assert_eq!((&mains["messages"], &mains["by"]), (&json!([further]), &json!("main")));
+}
+
 // --- R97, R98 ---
+
+#[test]
+fn r097_dropped_while_a_fork_runs_in_its_thread_it_is_mains_input() {
+    for outcome in ["dropped", "failed"] {
+        let desk = Desk::new();
+        let main = forking(&desk, "s");
+        let follower = Follower::start(&main);
+        let (thread, todo) = sorted(&follower, "rebuild everything", "rebuild the index");
+        main.boundary().says();
+        desk.say(&thread, "which port is it?");
+        let fork = follower.launch(&follower.sorted(&follower.ask_about(&thread), "small"));
+        main.ask(&["task", "end", &todo, outcome]);
+        let forks = fork.boundary().context().unwrap_or_default();
+        let mains = main.boundary().context().unwrap_or_default();
+        assert!(!forks.contains("rebuild everything"), "{outcome}: it is not the fork's: {forks}");
+        assert!(mains.contains("rebuild everything"), "{outcome}: it is main's input: {mains}");
+    }
+}
+
+#[test]
+fn r010_a_repeat_of_a_reply_whose_todo_ended_opens_none() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let thread = desk.thread("a question");
+    let reference = main.boundary().reference();
+    let words = ["thread", "reply", &reference, "noted", "--todo", "see to it"];
+    let first = main.ask(&words);
+    let todo = ids(&desk.state()["todos"]).remove(0);
+    main.ask(&["task", "end", &todo, "dropped"]);
+    let log = desk.log();
+    assert_eq!(main.ask(&words)["id"], first["id"]);
+    assert_eq!(desk.log(), log, "an ended to-do stays ended");
+    assert_eq!((status(&desk, &thread), main_owes(&desk)), ("answered".into(), Vec::new()));
+}
 
 #[test]
 fn r098_a_new_session_of_the_project_is_told_what_it_inherits() {
@@ -746,4 +832,93 @@ fn r034_with_more_than_one_a_thread_has_its_own_fork() {
     assert_eq!(fork.name, format!("leaf-{first}"), "R29");
     let (second, action) = follower.take("and something else");
     assert_eq!((&action["action"], &action["name"]), (&json!("spawn"), &json!(format!("leaf-{second}"))), "{action}");
+}
+
+#[test]
+fn r034_the_last_that_ended_is_resumed_whoever_answered_the_thread() {
+    let desk = Desk::new();
+    standing(&desk);
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (first, fork) = stood(&follower, "look it up");
+    let (_, action) = follower.take("and something else");
+    follower.failed(&text(&action["turn"]), "no such agent");
+    main.boundary().silent_or_context();
+    let (_, other) = stood(&follower, "a third");
+    assert_ne!(other.agent, fork.agent);
+    desk.say(&first, "and back again?");
+    let action = follower.sorted(&follower.ask_about(&first), "small");
+    assert_eq!((&action["action"], &action["agent_id"]), (&json!("resume"), &json!(other.agent)), "{action}");
+}
+
+#[test]
+fn r034_a_lapsed_one_is_not_resumed() {
+    let desk = Desk::new();
+    standing(&desk);
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (_, fork) = follower.fork("look it up");
+    desk.advance(15 * 60);
+    let (_, action) = follower.take("and something else");
+    assert_eq!((&action["action"], &action["name"]), (&json!("spawn"), &json!("leaf-standing")), "{action}");
+    assert_ne!(action["turn"], json!(fork.turn));
+}
+
+#[test]
+fn r034_where_the_first_was_refused_the_next_take_spawns() {
+    let desk = Desk::new();
+    standing(&desk);
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (_, action) = follower.take("look it up");
+    assert_eq!(follower.failed(&text(&action["turn"]), "the client refused")["outcome"], "hand_back", "R35");
+    let (_, action) = follower.take("and something else");
+    assert_eq!((&action["action"], &action["name"]), (&json!("spawn"), &json!("leaf-standing")), "{action}");
+}
+
+#[test]
+fn r034_a_resumed_ones_prompt_carries_its_new_thread_alone() {
+    let desk = Desk::new();
+    standing(&desk);
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (first, _) = stood(&follower, "what is an okapi?");
+    let (second, action) = follower.take("and where does it live?");
+    let prompt = text(&action["prompt"]);
+    let found = references(&prompt);
+    assert_eq!(found.len(), 1, "{prompt}");
+    assert!(found[0].ends_with(&second) && !prompt.contains(&format!("reply {first}")), "{prompt}");
+}
+
+#[test]
+fn r034_a_headless_run_is_a_process_of_its_own_each_time() {
+    let desk = Desk::new();
+    standing(&desk);
+    let bin = desk.path("bin");
+    fs::create_dir(&bin).expect("a directory");
+    let done = json!({"type": "result", "subtype": "success", "is_error": false, "result": "done"}).to_string();
+    let script = format!(
+        "#!/bin/sh\nREF=$(grep -oE '[0-9a-f]{{8}}:[0-9a-f]{{8}}' | head -1)\nleaf thread reply $REF found >/dev/null\nprintf %s {}\n",
+        quoted(&done)
+    );
+    fs::write(bin.join("claude"), script).expect("a program");
+    fs::set_permissions(bin.join("claude"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    let main = desk.session("s");
+    main.set_env("LEAF_FORK_WORK", "on");
+    main.set_env("LEAF_FORK_WAY", "headless");
+    main.set_env("PATH", &format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default()));
+    let main = main.working();
+    let follower = Follower::start(&main);
+    for (n, message) in ["look it up", "and something else"].into_iter().enumerate() {
+        let (thread, action) = follower.take(message);
+        assert_eq!(action, json!({"action": "none"}), "leaf runs it itself");
+        let start = Instant::now();
+        while status(&desk, &thread) != "answered" || turns(&desk)[0]["outcome"].is_null() {
+            assert!(start.elapsed() < PATIENCE, "{message}: {:#}", desk.state());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let all = turns(&desk);
+        assert_eq!(all.len(), n + 1, "{all:?}");
+        assert_eq!(all[0]["agent_id"], json!(format!("headless-{}", text(&all[0]["turn"]))), "{all:?}");
+    }
 }
