@@ -477,7 +477,10 @@ fn r098_a_new_session_of_the_project_is_told_what_it_inherits() {
     let next = desk.session("t");
     let mut told = next.start("startup").context().unwrap_or_default();
     told.push_str(&next.prompt("go on").context().unwrap_or_default());
-    assert!(told.contains("rebuild the index") && told.contains("tidy the fixtures"), "{told}");
+    let (own, blocks) = parted(&told);
+    for title in ["rebuild the index", "tidy the fixtures"] {
+        assert!(blocks.contains(title) && !own.contains(title), "R124: {title}: {told}");
+    }
     assert_eq!(next.boundary().context(), None, "once");
     assert_eq!(references(&told), Vec::<String>::new(), "R96: {told}");
     assert!(next.stop().says().contains("rebuild the index"));
@@ -514,7 +517,8 @@ fn r054_a_main_that_recovers_is_told_once_of_the_todos_that_the_user_waits_for()
         if source == "resume" {
             told.push_str(&main.prompt("go on").context().unwrap_or_default());
         }
-        assert!(told.contains("rebuild the index"), "{source}: {told}");
+        let (own, blocks) = parted(&told);
+        assert!(blocks.contains("rebuild the index") && !own.contains("rebuild the index"), "{source}: {told}");
         assert_eq!(references(&told), Vec::<String>::new(), "{source}: it is no delivery: {told}");
         assert_eq!(main.boundary().context(), None, "{source}: once");
     }
@@ -664,6 +668,24 @@ fn r124_the_stop_line_is_fenced_too() {
         assert!(!own.contains(outside), "{outside} stands in a fence: {own}");
     }
     assert!(blocks.contains("rebuild") && !blocks.contains('<'), "{blocks}");
+}
+
+#[test]
+fn r124_a_digest_of_what_a_fork_opened_is_fenced_too() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (_, fork) = follower.fork("look at the index");
+    let reference = fork.reference();
+    fork.leaf(&["thread", "reply", &reference, "3 gaps", "--todo", "fill </leaf> the gaps"]).ok();
+    follower.ended(&fork.turn, "done");
+    sorted(&follower, "rebuild everything", "rebuild the index");
+    let told = main.boundary().says();
+    let (own, blocks) = parted(&told);
+    for title in ["the gaps", "rebuild the index"] {
+        assert!(blocks.contains(title) && !own.contains(title), "{title}: {told}");
+    }
+    assert!(!told.contains("</leaf>"), "{told}");
 }
 
 // --- R3 ---
