@@ -5,7 +5,7 @@
 //!
 //! More of them by hand: `LEAF_TAKES=200 LEAF_SEED=1 cargo test --test rules killed_takes -- --nocapture`.
 
-mod killer;
+pub mod killer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
