@@ -13,7 +13,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use super::{Run, output};
-use crate::eval::set::{Answers, Header};
+use crate::eval::set::{Answers, Header, wording};
 use crate::place::plain;
 use crate::refused::{Refused, Usage};
 
@@ -119,6 +119,7 @@ fn answers(
     run: &Run,
     args: &AskArgs,
     how: &str,
+    question: &str,
     recorded: Option<PathBuf>,
     questions: impl FnOnce() -> Result<Vec<Question>>,
     known: impl Fn(&str) -> bool,
@@ -137,6 +138,7 @@ fn answers(
             client: None,
             recorded: Some(run.desk.now().to_string()),
             how: Some(how.to_owned()),
+            question: Some(wording(question)),
         };
         let options = asking::Options {
             model: args.model.as_deref(),

@@ -238,8 +238,8 @@ pub fn todo_lines(open: &OpenTodo) -> String {
         (None, _) => {}
     }
     match &open.started {
-        Some(said) => {
-            let _ = write!(stands, "; at work: {}", text::first_words(said, 80));
+        Some((who, said)) => {
+            let _ = write!(stands, "; {who} is at it: {}", text::first_words(said, 80));
         }
         None => stands.push_str("; nobody is at it"),
     }

@@ -36,17 +36,11 @@ pub fn run(run: &Run, args: &WhyArgs) -> Result<()> {
     })?;
     let view = page.view()?;
     let thread = super::thread::pick_thread(&view, &prefix)?;
-    // A page has been several sessions': each took, answered or handed on in its own journal.
-    let mut ids: Vec<_> = thread.takes.iter().filter_map(|take| take.actor.session.clone()).collect();
-    ids.extend(page.record.session.clone());
-    ids.sort();
-    ids.dedup();
+    // A page has been several sessions': each asked, sorted, took, answered or handed on in its own journal, and only that tells.
     let mut story: Vec<Entry> = Vec::new();
     if let Some(home) = run.desk.home()? {
-        for id in ids {
-            if let Some(session) = Session::open(&home, &id)? {
-                story.extend(of_thread(journal::all(&session.dir)?.0, &page.id, thread.id));
-            }
+        for session in Session::all(&home)? {
+            story.extend(of_thread(journal::all(&session.dir)?.0, &page.id, thread.id));
         }
     }
     story.sort_by_key(|entry| entry.ts);

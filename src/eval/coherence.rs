@@ -20,7 +20,7 @@ const STATEMENTS: usize = 8;
 const STATEMENT: usize = 1_000;
 
 /// What the judge is told.
-const JUDGE: &str = r#"A coding agent's session answers its user in threads. A fork of the session, a copy that worked beside it, gave the answer that stands below. What stands behind it is what the session's main thread said later, in threads with the user and in its own conversation, the oldest first.
+pub const JUDGE: &str = r#"A coding agent's session answers its user in threads. A fork of the session, a copy that worked beside it, gave the answer that stands below. What stands behind it is what the session's main thread said later, in threads with the user and in its own conversation, the oldest first.
 
 Does the answer agree with what main said later? Work that main did later on what the answer described, or went on from it, is no contradiction; a fact, a promise or a decision of the answer that main's later words show to be wrong is one.
 

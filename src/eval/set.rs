@@ -87,6 +87,14 @@ pub struct Header {
     /// How they were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<String>,
+    /// Which wording of the question they answer ([`wording`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
+}
+
+/// Returns the name of a question's wording: it changes with every word of its constant part.
+pub fn wording(question: &str) -> String {
+    sha256_hex(question.as_bytes())[..12].to_owned()
 }
 
 /// A model's answer as it was given, or how asking for it failed.

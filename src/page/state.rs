@@ -177,9 +177,9 @@ pub struct OpenTodo {
     /// The message that it came from, while that waits.
     #[serde(skip)]
     pub waits: Option<MessageId>,
-    /// What the one at work on it said.
+    /// Who is at work on it, and what they said.
     #[serde(skip)]
-    pub started: Option<String>,
+    pub started: Option<(String, String)>,
 }
 
 /// What a thread owes.
@@ -353,15 +353,20 @@ fn thread_state(reading: &Reading<'_>, thread: &Thread, open: Option<TurnId>) ->
     }
 }
 
+fn who(actor: &Actor) -> String {
+    match actor.by {
+        By::Fork => format!("fork {}", text::one_line(actor.name.as_deref().unwrap_or("without a name"))),
+        By::Main => "main".to_owned(),
+    }
+}
+
 fn open_todo(open: &todos::OpenTodo<'_>) -> OpenTodo {
     let todo = open.todo;
     let opened_by = match (todo.author, todo.actor.as_ref()) {
         (Author::User, _) => "opened by the user".to_owned(),
         (Author::Leaf, _) => "sorted as significant".to_owned(),
-        (Author::Agent, Some(Actor { by: By::Fork, name, .. })) => {
-            format!("left by fork {}", text::one_line(name.as_deref().unwrap_or("without a name")))
-        }
-        (Author::Agent, _) => "opened by main".to_owned(),
+        (Author::Agent, Some(actor)) => format!("opened by {}", who(actor)),
+        (Author::Agent, None) => "opened by main".to_owned(),
     };
     OpenTodo {
         thread: open.thread.id,
@@ -370,7 +375,7 @@ fn open_todo(open: &todos::OpenTodo<'_>) -> OpenTodo {
         opened_by,
         urgency: open.urgency,
         waits: open.waits.map(|message| message.id),
-        started: open.started.map(|start| start.text.clone()),
+        started: open.started.map(|start| (who(&start.actor), start.text.clone())),
     }
 }
 

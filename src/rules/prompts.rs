@@ -15,7 +15,7 @@ pub enum Where {
 }
 
 /// The constant part of a line fork's question (R20 to R23).
-const QUESTION: &str = r#"A message of the user stands at the end of this text. It was written in a thread beside this conversation, while the main thread of this session (called main here) may be in the middle of other work. Main goes on undisturbed: it sees neither this question nor its answer. The user is waiting for first words.
+pub const QUESTION: &str = r#"A message of the user stands at the end of this text. It was written in a thread beside this conversation, while the main thread of this session (called main here) may be in the middle of other work. Main goes on undisturbed: it sees neither this question nor its answer. The user is waiting for first words.
 
 Answer straight away, from what this conversation already holds. There are no tools here, and nothing can be looked up or done now.
 

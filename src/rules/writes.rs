@@ -16,9 +16,10 @@ pub fn fork_may(reading: &Reading<'_>, thread: &Thread, fork: &Actor) -> Result<
     let agent = |actor: &Actor| {
         reading.state.fork(actor.turn).and_then(|turn| turn.agent.clone()).or_else(|| actor.agent.clone())
     };
+    let by_itself = reading.state.fork(fork.turn).is_some_and(|turn| turn.thread.is_none());
     let own = |actor: &Actor| {
         let same = actor.by == By::Fork && fork.agent.is_some() && agent(actor) == fork.agent;
-        actor.turn == fork.turn || (!took(thread, fork.turn) && same)
+        actor.turn == fork.turn || (by_itself && !took(thread, fork.turn) && same)
     };
     if !thread.takes.iter().any(|take| own(&take.actor)) {
         let sentence = format!("thread {} is none of those that your turn took: {way_out}", thread.id);

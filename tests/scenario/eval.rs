@@ -229,6 +229,25 @@ fn assert_counted(report: &Value, text: &str, count: &Count) {
 }
 
 #[test]
+fn answers_that_were_recorded_for_another_wording_of_the_question_are_told() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sorting");
+    let recorded = fs::read_to_string(examples.join("answers.jsonl")).expect("recorded answers");
+    let bench = Bench::new(&ROWS);
+    let told = |answers: &str| {
+        bench.write("answers.jsonl", answers);
+        let set = examples.to_string_lossy();
+        let (code, stdout, stderr) = bench.leaf(&["eval", "decision", "--set", &set, "--answers", "../answers.jsonl"]);
+        assert_eq!(code, 0, "{stderr}");
+        stdout
+    };
+    let says = "the question has another wording by now";
+    assert!(!told(&recorded).contains(says), "record them anew: they are of another wording of the question");
+    let header: Value = serde_json::from_str(recorded.lines().next().expect("a header")).expect("JSON");
+    let wording = header["question"].as_str().expect("which wording");
+    assert!(told(&recorded.replacen(wording, "000000000000", 1)).contains(says));
+}
+
+#[test]
 fn the_numbers_are_those_of_a_count_by_hand() {
     let set = Bench::recorded();
     let report = set.report(&[]);

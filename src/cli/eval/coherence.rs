@@ -11,7 +11,7 @@ use super::outcome::{Stories, stories};
 use super::{AskArgs, Question, answers, ended};
 use crate::cli::{Run, output};
 use crate::client::claude_code::transcript;
-use crate::eval::coherence::{Pair, Report, Statement, Verdict, count_up, pairs, question};
+use crate::eval::coherence::{JUDGE, Pair, Report, Statement, Verdict, count_up, pairs, question};
 use crate::text::{count, first_words, one_line};
 
 /// `leaf eval coherence`
@@ -35,7 +35,7 @@ pub fn run(run: &Run, args: &CoherenceArgs) -> Result<()> {
         pairs.iter().map(asked).collect()
     };
     let known = |id: &str| pairs.iter().any(|pair| pair.id == id);
-    let (given, stopped) = answers(run, &args.ask, "leaf eval coherence --claude", None, questions, known)?;
+    let (given, stopped) = answers(run, &args.ask, "leaf eval coherence --claude", JUDGE, None, questions, known)?;
     let report = count_up(&pairs, silent, given.as_ref());
     let listed = args.pairs.then_some(pairs.as_slice());
     if run.common.json {

@@ -9,9 +9,10 @@ use clap::Args;
 use super::{AskArgs, Question, answers, ended, read, read_answers, share};
 use crate::cli::{Run, output};
 use crate::eval::decision::{LENGTHS, Report, Wrong, score};
-use crate::eval::set::{self, ANSWERS, Answers, LABELS, MESSAGES, Set};
+use crate::eval::set::{self, ANSWERS, Answers, LABELS, MESSAGES, Set, wording};
 use crate::eval::{SORTS, word};
 use crate::refused::Refused;
+use crate::rules::prompts::QUESTION;
 use crate::text::{count, first_words, one_line};
 
 /// Where the set is looked for.
@@ -41,8 +42,15 @@ pub fn run(run: &Run, args: &DecisionArgs) -> Result<()> {
     };
     let known = |id: &str| set.messages.iter().any(|message| message.id == id);
     let own = args.set.join(ANSWERS);
-    let (given, stopped) =
-        answers(run, &args.ask, "leaf eval decision --claude", own.is_file().then_some(own), questions, known)?;
+    let (given, stopped) = answers(
+        run,
+        &args.ask,
+        "leaf eval decision --claude",
+        QUESTION,
+        own.is_file().then_some(own),
+        questions,
+        known,
+    )?;
     let report = score(&set, &given.unwrap_or_default());
     if run.common.json {
         output::print_json(&report)?;
@@ -123,6 +131,9 @@ fn answered(out: &mut String, report: &Report) {
         count(given.failed, "call"),
         given.missing
     );
+    if header.question.as_ref().is_some_and(|question| *question != wording(QUESTION)) {
+        out.push_str("  the question has another wording by now: record them anew with --claude --save FILE\n");
+    }
     for (fault, ids) in &given.faults {
         let _ = writeln!(out, "  broke R21, {}: {} ({})", fault.words(), ids.len(), names(ids));
     }
