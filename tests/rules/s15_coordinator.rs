@@ -542,6 +542,82 @@ fn r111_a_main_that_claims_the_page_hears_of_its_todos() {
     assert_eq!(status(&desk, &thread), "answered");
 }
 
+/// Unheard as it changes hands, it is said once to whoever has the page then, and to nobody else.
+#[test]
+fn r098_unheard_it_is_said_once_to_a_main_that_recovers_or_begins() {
+    let mut more = Vec::new();
+    for source in ["compact", "resume", "clear", "startup"] {
+        let desk = Desk::new();
+        let main = forking(&desk, "s");
+        let follower = Follower::start(&main);
+        sorted(&follower, "rebuild everything", "rebuild the index");
+        let other = match source {
+            "clear" => Some(desk.session_of(&main.client, "t")),
+            "startup" => Some(desk.session("t")),
+            _ => None,
+        };
+        match source {
+            "clear" => main.end("clear").silent(),
+            "startup" => main.client.kill(),
+            _ => {}
+        }
+        let next = other.as_ref().unwrap_or(&main);
+        let mut told = next.start(source).context().unwrap_or_default();
+        if source != "compact" {
+            told.push_str(&next.prompt("go on").context().unwrap_or_default());
+        }
+        told.push_str(&next.boundary().context().unwrap_or_default());
+        assert!(told.contains("rebuild the index"), "{source}: {told}");
+        if told.matches("rebuild the index").count() > 1 {
+            more.push(format!("{source}: {told}"));
+        }
+        assert!(next.stop().says().contains("rebuild the index"), "{source}: it is open");
+    }
+    assert!(more.is_empty(), "once: {}", more.join("\n"));
+}
+
+#[test]
+fn r111_unheard_it_goes_with_the_page() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    sorted(&follower, "rebuild everything", "rebuild the index");
+    let other = desk.session("t").working();
+    let said = other.run(&["page", "claim", &desk.page_slug()]).ok().out();
+    let told = said + &other.boundary().context().unwrap_or_default();
+    assert!(told.contains("rebuild the index"), "{told}");
+    for told in [main.boundary().context(), main.stop().context()] {
+        assert!(!told.clone().unwrap_or_default().contains("rebuild the index"), "it is the other's now: {told:?}");
+    }
+}
+
+#[test]
+fn r095_a_stop_speaks_for_all_pages_of_the_session() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    sorted(&follower, "rebuild everything", "rebuild the index");
+    let page = text(&main.ask(&["page", "new", "Another"])["page"]);
+    let thread = id(&desk.ask(&["thread", "new", "tidy everything", "--page", &page]));
+    significant(&follower, &follower.ask_about(&thread), "tidy the fixtures");
+    let told = main.boundary().says();
+    assert!(told.contains("rebuild the index") && told.contains("tidy the fixtures"), "{told}");
+    let told = main.stop().says();
+    assert!(told.contains("rebuild the index") && told.contains("tidy the fixtures"), "{told}");
+    assert_eq!(main.stop_active().context(), None, "once a turn");
+}
+
+#[test]
+fn r105_a_todo_that_was_there_at_an_interruption_waits_for_the_next_prompt() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    sorted(&follower, "rebuild everything", "rebuild the index");
+    follower.module(&["turn", "ended", "--interrupted"], "").ok();
+    follower.quiet("wake", QUIET);
+    assert!(main.prompt("go on").says().contains("rebuild the index"));
+}
+
 // --- the list ---
 
 struct Listed<'s, 'd> {
