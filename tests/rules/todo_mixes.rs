@@ -120,6 +120,8 @@ struct Side<'d> {
     session: Rc<Session<'d>>,
     alive: bool,
     forks_on: bool,
+    /// Its first hook was not killed: leaf knows its client.
+    begun: bool,
     open: bool,
     prompt_id: String,
     heard: String,
@@ -382,6 +384,7 @@ impl<'d> Mix<'d> {
             session: Rc::new(session),
             alive: true,
             forks_on,
+            begun: false,
             open: false,
             prompt_id: String::new(),
             heard: String::new(),
@@ -396,7 +399,7 @@ impl<'d> Mix<'d> {
 
     fn starts(&mut self, side: usize, source: &str) {
         let payload = self.payload(side, &format!("SessionStart.main.{source}"));
-        self.hook(side, &payload);
+        self.sides[side].begun |= self.hook(side, &payload).code == 0;
         if source == "startup" || source == "resume" {
             // A run of an earlier generation is none any more.
             self.sides[side].agents.iter_mut().for_each(|a| a.works = false);
@@ -879,14 +882,14 @@ impl<'d> Mix<'d> {
         let mut payload = self.payload(side, "UserPromptSubmit.main");
         payload["prompt"] = json!(said);
         self.sides[side].open = true;
-        self.hook(side, &payload);
+        self.sides[side].begun |= self.hook(side, &payload).code == 0;
     }
 
     /// Main's boundary: after it main was told of every to-do that a sort opened (R95), whoever was main then.
     fn boundary(&mut self, side: usize) {
         let payload = self.payload(side, "PostToolBatch.main");
         let sorted: Vec<String> = self.fold().open().filter(|t| t.author == "leaf").map(|t| t.title.clone()).collect();
-        if self.hook(side, &payload).code == KILLED {
+        if self.hook(side, &payload).code == KILLED || !self.sides[side].begun {
             return;
         }
         let heard = &self.sides[side].heard;
