@@ -105,7 +105,7 @@ fn fault(answer: &str) -> Fault {
         Fault::EmptyLine
     } else if line.contains(['\n', '\r']) {
         Fault::SeveralLines
-    } else if line.chars().count() > 200 {
+    } else if line.chars().count() > LINE {
         Fault::LongLine
     } else {
         Fault::Other
