@@ -4,14 +4,14 @@
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::{WAIT, say};
-use crate::client::claude_code::CONTEXT_LIMIT;
+use super::{WAIT, guard, say};
+use crate::client::claude_code::{self, CONTEXT_LIMIT};
 use crate::client::{Agent, Decision, Event, Prompted, Task, What};
 use crate::context;
 use crate::desk::Desk;
 use crate::errors;
 use crate::forks::name_turn;
-use crate::ids::{AgentId, DeliveryId, MessageId, ThreadId, TurnId};
+use crate::ids::{AgentId, DeliveryId, MessageId, SessionId, ThreadId, TurnId};
 use crate::page::Page;
 use crate::page::event::{By, pickup};
 use crate::page::view::View;
@@ -91,9 +91,13 @@ struct Known {
 
 impl Known {
     fn open(event: &Event<'_>) -> Result<Option<Known>> {
+        Known::of(&event.session)
+    }
+
+    fn of(session: &SessionId) -> Result<Option<Known>> {
         let desk = Desk::new(WAIT)?;
         let Some(home) = desk.home()? else { return Ok(None) };
-        let Some(session) = Session::open(&home, &event.session)? else { return Ok(None) };
+        let Some(session) = Session::open(&home, session)? else { return Ok(None) };
         let state = session.state()?;
         Ok(Some(Known { desk, home, session, state }))
     }
@@ -134,6 +138,52 @@ impl Known {
         self.state.open_fork(agent).filter(|turn| turn.generation == self.state.generation)
     }
 
+    /// Returns the last turn of an agent, open or not; of a helper the last of its fork's.
+    fn last_turn(&self, agent: &AgentId) -> Option<&ForkTurn> {
+        let mut agent = agent;
+        // A helper may have been started by a helper.
+        for _ in 0..16 {
+            let of = |turn: &&ForkTurn| turn.agent.as_ref() == Some(agent);
+            if let Some(turn) = self.state.forks.iter().rev().find(of) {
+                return Some(turn);
+            }
+            agent = self.state.agents.get(agent)?.as_ref()?;
+        }
+        None
+    }
+
+    /// Denies a change that the guard forbids, in this turn, and journals it (R5): denied it is even where that fails.
+    fn guarded(
+        &mut self,
+        rule: &'static str,
+        what: &str,
+        turn: Option<&ForkTurn>,
+        agent: Option<&AgentId>,
+    ) -> Decision {
+        let open = turn.filter(|turn| turn.ended.is_none() && turn.generation == self.state.generation);
+        let (page, thread) = turn.and_then(|turn| turn.thread.clone()).unzip();
+        let entry = Entry {
+            page,
+            thread,
+            turn: turn.map(|turn| turn.id),
+            name: turn.map(|turn| turn.name.clone()),
+            by: Some(By::Fork),
+            agent: agent.cloned().or_else(|| turn?.agent.clone()),
+            why: Some(what.to_owned()),
+            rule: Some(rule.to_owned()),
+            ..Entry::new(self.desk.now(), Kind::Refused)
+        };
+        if let Err(error) = self.journal(&[entry]) {
+            errors::note(&format!("hook: guard: {error:#}"));
+        }
+        Decision::Deny(guard::denial(rule, what, open.map(|turn| turn.id)))
+    }
+
+    /// Whether the guard stands in this session (R114, R115).
+    fn is_guarded(&self) -> bool {
+        self.session.record.switches.guard
+    }
+
     /// Whether a fork runs, or could begin to while a call is in flight (R72).
     fn forks_may_run(&self) -> bool {
         self.state.forks_may_run(lane::holder(&self.session, Lane::Follower).is_some())
@@ -146,6 +196,74 @@ impl Known {
         }
         self.read_again()
     }
+}
+
+/// Decides a call of a tool that writes a file (R114). Main's and workers' pass, and so does any whose agent can't be told:
+/// R73 asks for more only of a call that names `leaf`.
+pub fn edit(event: &Event<'_>, tool: &str, input: &serde_json::value::RawValue) -> Decision {
+    let env = Env::default();
+    let decided = match (&event.agent, env.var("LEAF_TURN").is_some()) {
+        (_, true) => headless_edit(&env, event, tool, input),
+        (Agent::Main | Agent::Nameless, false) => return Decision::Silent,
+        (Agent::Other(agent), false) => agents_edit(event, agent, tool, input),
+    };
+    decided.unwrap_or_else(|error| {
+        errors::note(&format!("hook: guard: {error:#}"));
+        Decision::Silent
+    })
+}
+
+/// Decides another agent's edit.
+fn agents_edit(
+    event: &Event<'_>,
+    agent: &AgentId,
+    tool: &str,
+    input: &serde_json::value::RawValue,
+) -> Result<Decision> {
+    let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
+    let record = known.session.record.clone();
+    // Its first call may be this one (R36).
+    let path = || claude_code::edited_path(input);
+    let forbidden = |turn: Option<TurnId>| {
+        let path = path().filter(|_| record.switches.guard)?;
+        let (ground, disk) = guard::ground(event, &record, turn);
+        let guarded = ground.edit(&disk, path.as_ref())?;
+        Some(guard::edits(tool, &path, &guarded))
+    };
+    if let Some(denied) = name(event, agent, &mut known, || forbidden(None).is_some())? {
+        return Ok(denied);
+    }
+    if !known.state.agents.contains_key(agent) {
+        return Ok(Decision::Silent);
+    }
+    goes_on(&mut known, agent)?;
+    let turn = known.last_turn(agent).cloned();
+    Ok(match forbidden(turn.as_ref().map(|turn| turn.id)) {
+        Some(what) => known.guarded("R114", &what, turn.as_ref(), Some(agent)),
+        None => Decision::Silent,
+    })
+}
+
+/// Decides an edit in a headless run of leaf's (R118): whatever agent it is, it acts in the run's turn.
+fn headless_edit(env: &Env, event: &Event<'_>, tool: &str, input: &serde_json::value::RawValue) -> Result<Decision> {
+    let Some((mut known, turn)) = headless(env)? else { return Ok(Decision::Silent) };
+    let Some(path) = claude_code::edited_path(input).filter(|_| known.is_guarded()) else {
+        return Ok(Decision::Silent);
+    };
+    let (ground, disk) = guard::ground(event, &known.session.record, Some(turn.id));
+    Ok(match ground.edit(&disk, path.as_ref()) {
+        Some(guarded) => known.guarded("R114", &guard::edits(tool, &path, &guarded), Some(&turn), None),
+        None => Decision::Silent,
+    })
+}
+
+/// Returns the turn that a headless run of leaf's acts in, with its session (R118).
+fn headless(env: &Env) -> Result<Option<(Known, ForkTurn)>> {
+    let (Some(turn), Some(session)) = (env.text("LEAF_TURN"), env.text("LEAF_SESSION")) else { return Ok(None) };
+    let (Ok(turn), Ok(session)) = (turn.parse::<TurnId>(), session.parse::<SessionId>()) else { return Ok(None) };
+    let Some(known) = Known::of(&session)? else { return Ok(None) };
+    let Some(turn) = known.state.fork(turn).cloned() else { return Ok(None) };
+    Ok(Some((known, turn)))
 }
 
 /// Records main's `leaf` call where a fork's could be in flight beside it (R72).
