@@ -21,7 +21,7 @@ use crate::rules::deliver::{Bundle, Gone};
 use crate::rules::holding::Holder;
 use crate::rules::way::Way;
 use crate::rules::words::{self, Verdict};
-use crate::rules::{holding, prompts, take};
+use crate::rules::{self, holding, prompts, take};
 use crate::session::Session;
 use crate::session::journal::{Action, Entry, Evidence, Kind, Naming};
 use crate::session::lane::{self, Lane};
@@ -40,7 +40,9 @@ pub fn identity(
     if may && let Some(forbidden) = words::plumbing(command, shell) {
         return Decision::Deny(way_out(forbidden));
     }
+    let env = Env::default();
     let decided = match &event.agent {
+        Agent::Main | Agent::Other(_) if env.var("LEAF_TURN").is_some() => headless_call(&env, event, shell, command),
         Agent::Main if !may || !words::has_word(command) => return Decision::Silent,
         Agent::Main => mains_call(event).map(|()| Decision::Silent),
         Agent::Nameless => Err(anyhow::anyhow!("the client gave an agent_id that is none")),
@@ -313,7 +315,13 @@ fn agents_call(
     input: &serde_json::value::RawValue,
 ) -> Result<Decision> {
     let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
-    if let Some(denied) = name(event, agent, &mut known, || words::judge(command, shell) != Verdict::Passes)? {
+    let record = known.session.record.clone();
+    let matters = || {
+        let (ground, disk) = guard::ground(event, &record, None);
+        words::judge(command, shell) != Verdict::Passes
+            || record.switches.guard && rules::guard::changes(command, shell, &ground, &disk).is_some()
+    };
+    if let Some(denied) = name(event, agent, &mut known, matters)? {
         return Ok(denied);
     }
     if !known.state.agents.contains_key(agent) {
@@ -326,6 +334,12 @@ fn agents_call(
     }
     goes_on(&mut known, agent)?;
     let verdict = words::judge(command, shell);
+    if matches!(verdict, Verdict::Passes | Verdict::Mark { .. }) {
+        let turn = known.last_turn(agent).cloned();
+        if let Some(denied) = guarded_line(event, &mut known, turn.as_ref(), Some(agent), shell, command) {
+            return Ok(denied);
+        }
+    }
     if verdict == Verdict::Passes {
         return Ok(Decision::Silent);
     }
@@ -357,6 +371,29 @@ fn agents_call(
             Ok(Decision::Rewrite(input))
         }
     }
+}
+
+/// Denies a line that certainly changes the project (R115).
+fn guarded_line(
+    event: &Event<'_>,
+    known: &mut Known,
+    turn: Option<&ForkTurn>,
+    agent: Option<&AgentId>,
+    shell: words::Shell,
+    command: &str,
+) -> Option<Decision> {
+    if !known.is_guarded() {
+        return None;
+    }
+    let (ground, disk) = guard::ground(event, &known.session.record, turn.map(|turn| turn.id));
+    let change = rules::guard::changes(command, shell, &ground, &disk)?;
+    Some(known.guarded("R115", &guard::would_change(&change), turn, agent))
+}
+
+/// Decides a shell call of a headless run of leaf's (R118): it is a fork's, and needs no mark.
+fn headless_call(env: &Env, event: &Event<'_>, shell: words::Shell, command: &str) -> Result<Decision> {
+    let Some((mut known, turn)) = headless(env)? else { return Ok(Decision::Silent) };
+    Ok(guarded_line(event, &mut known, Some(&turn), None, shell, command).unwrap_or(Decision::Silent))
 }
 
 fn words_of(reason: words::Reason) -> &'static str {
@@ -399,13 +436,8 @@ fn renewal(known: &Known, turn: &ForkTurn) -> Result<Option<Entry>> {
 }
 
 /// Names an agent that is not known yet: by its `meta.json` a turn that awaits it (R36), or a helper by who started it. Returns the
-/// denial of R39 where that can't be read and the call `names_leaf`.
-fn name(
-    event: &Event<'_>,
-    agent: &AgentId,
-    known: &mut Known,
-    names_leaf: impl Fn() -> bool,
-) -> Result<Option<Decision>> {
+/// denial of R39 where that can't be read and the call `matters`.
+fn name(event: &Event<'_>, agent: &AgentId, known: &mut Known, matters: impl Fn() -> bool) -> Result<Option<Decision>> {
     if known.state.agents.contains_key(agent) {
         return Ok(None);
     }
@@ -415,7 +447,7 @@ fn name(
         return Ok(None);
     }
     let Some(meta) = meta(event, agent) else {
-        if could_be_ours && event.forked && names_leaf() {
+        if could_be_ours && event.forked && matters() {
             return Ok(Some(Decision::Deny(
                 "leaf: it is not known yet whether this is one of leaf's forks (R39): run it again in a moment"
                     .to_owned(),

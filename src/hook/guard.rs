@@ -1,15 +1,22 @@
 //! The guard's edge (R114, R115): what the disk says of a path, what is guarded in a session, and the words of a denial.
 
-use std::os::unix::fs::MetadataExt;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::client::Event;
 use crate::ids::TurnId;
 use crate::place::Env;
-use crate::rules::guard::{Files, Ground, Guarded, Identity};
+use crate::rules::guard::{Change, Files, Ground, Guarded, Identity};
 use crate::scratch;
 use crate::session::record::SessionRecord;
 use crate::text;
+
+/// git's own small files are smaller, bytes.
+const SMALL: u64 = 256 << 10;
 
 /// The disk. `/proc/self` is this process, and the agent's is another: where the agent works comes from its payload.
 pub struct Disk {
@@ -30,6 +37,18 @@ impl Files for Disk {
         let found = std::fs::metadata(path).ok()?;
         // Some network file systems tell none.
         (found.ino() != 0).then(|| (found.dev(), found.ino()))
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    fn text(&self, path: &Path) -> Option<String> {
+        // A fifo in its place must not hang the hook, nor a large file fill it.
+        let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path).ok()?;
+        let mut text = String::new();
+        let plain = file.metadata().is_ok_and(|found| found.is_file());
+        plain.then(|| file.take(SMALL).read_to_string(&mut text).ok()).flatten().map(|_| text)
     }
 }
 
@@ -55,6 +74,17 @@ pub fn edits(tool: &str, path: &str, guarded: &Guarded) -> String {
     let project = text::one_line(&guarded.project.to_string_lossy());
     let leads = if path == at { String::new() } else { format!("leads to {at}, which ") };
     format!("{tool} of {path}, which {leads}lies under the project directory {project}")
+}
+
+/// Says what a denied line would have changed, for the journal and the agent.
+pub fn would_change(change: &Change) -> String {
+    let at = text::one_line(&change.guarded.path.to_string_lossy());
+    let by = text::one_line(&change.by);
+    if change.repository {
+        return format!("{by} changes the project's repository {at}");
+    }
+    let project = text::one_line(&change.guarded.project.to_string_lossy());
+    format!("{by} changes {at}, which lies under the project directory {project}")
 }
 
 /// Returns the denial of a change, with the ways out. Without an open turn the agent can only speak.

@@ -1,9 +1,16 @@
 //! What a fork may change: nothing under the session's project directory, by the client's editing tools (R114) or by plain Bash
 //! (R115). Paths are resolved as the kernel does; what the disk knows is asked of [`Files`], so that the rules run without one.
 
+mod args;
+mod git;
+mod programs;
+mod shell;
+
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
+
+pub use shell::{Change, changes};
 
 /// More links than this on one way are a loop, as the kernel counts them.
 const LINKS: usize = 40;
@@ -17,6 +24,10 @@ pub trait Files {
     fn link(&self, path: &Path) -> Option<PathBuf>;
     /// Returns which file stands there, links followed; `None` where there is none, or where the file system doesn't tell.
     fn identity(&self, path: &Path) -> Option<Identity>;
+    /// Whether a directory stands there, links followed.
+    fn is_directory(&self, path: &Path) -> bool;
+    /// Returns the text of a small file, as git keeps its own; `None` where it can't be read.
+    fn text(&self, path: &Path) -> Option<String>;
 }
 
 /// What is guarded, and for whom.
@@ -181,6 +192,14 @@ mod tests {
             let path = resolve(self, path)?;
             self.files.get(&self.name(&path)).map(|inode| (1, *inode))
         }
+
+        fn is_directory(&self, path: &Path) -> bool {
+            self.identity(path).is_some()
+        }
+
+        fn text(&self, _: &Path) -> Option<String> {
+            None
+        }
     }
 
     fn ground(project: &str) -> Ground {
@@ -228,6 +247,14 @@ mod tests {
 
         fn identity(&self, path: &Path) -> Option<Identity> {
             fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+        }
+
+        fn is_directory(&self, path: &Path) -> bool {
+            path.is_dir()
+        }
+
+        fn text(&self, path: &Path) -> Option<String> {
+            fs::read_to_string(path).ok()
         }
     }
 
