@@ -1,5 +1,6 @@
 //! The guard's edge (R114, R115): what the disk says of a path, what is guarded in a session, and the words of a denial.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -17,6 +18,9 @@ use crate::text;
 
 /// git's own small files are smaller, bytes.
 const SMALL: u64 = 256 << 10;
+
+/// A longer path is cut where it is shown, characters.
+const MOST_SHOWN: usize = 400;
 
 /// The disk. `/proc/self` is this process, and the agent's is another: where the agent works comes from its payload.
 pub struct Disk {
@@ -68,23 +72,29 @@ pub fn ground(event: &Event<'_>, record: &SessionRecord, turn: Option<TurnId>) -
     (ground, Disk { cwd })
 }
 
+/// A path as a reader gets it.
+fn shown(path: &str) -> String {
+    text::first_words(path, MOST_SHOWN)
+}
+
 /// Says what a denied edit would have changed, for the journal and the agent.
 pub fn edits(tool: &str, path: &str, guarded: &Guarded) -> String {
-    let (path, at) = (text::one_line(path), text::one_line(&guarded.path.to_string_lossy()));
-    let project = text::one_line(&guarded.project.to_string_lossy());
-    let leads = if path == at { String::new() } else { format!("leads to {at}, which ") };
-    format!("{tool} of {path}, which {leads}lies under the project directory {project}")
+    let (path, at) = (shown(path), shown(&guarded.path.to_string_lossy()));
+    let leads = if path == at { Cow::Borrowed("") } else { Cow::Owned(format!("leads to {at}, which ")) };
+    format!("{tool} of {path}, which {leads}lies under the project directory {}", project(guarded))
 }
 
 /// Says what a denied line would have changed, for the journal and the agent.
 pub fn would_change(change: &Change) -> String {
-    let at = text::one_line(&change.guarded.path.to_string_lossy());
-    let by = text::one_line(&change.by);
+    let (by, at) = (shown(&change.by), shown(&change.guarded.path.to_string_lossy()));
     if change.repository {
         return format!("{by} changes the project's repository {at}");
     }
-    let project = text::one_line(&change.guarded.project.to_string_lossy());
-    format!("{by} changes {at}, which lies under the project directory {project}")
+    format!("{by} changes {at}, which lies under the project directory {}", project(&change.guarded))
+}
+
+fn project(guarded: &Guarded) -> String {
+    shown(&guarded.project.to_string_lossy())
 }
 
 /// Returns the denial of a change, with the ways out. Without an open turn the agent can only speak.

@@ -12,6 +12,9 @@ use std::path::{Component, Path, PathBuf};
 
 pub use shell::{Change, changes};
 
+/// The kernel takes no longer path, bytes.
+const LONGEST: usize = 4096;
+
 /// More links than this on one way are a loop, as the kernel counts them.
 const LINKS: usize = 40;
 
@@ -57,7 +60,7 @@ impl Ground {
     /// a path before anyone looks at links, the kernel after; where either leads into the project, the path does.
     pub fn edit(&self, files: &dyn Files, path: &Path) -> Option<Guarded> {
         let path = self.absolute(path);
-        self.guarded(files, &path).or_else(|| self.guarded(files, &without_dots(&path)))
+        self.guarded(files, &without_dots(&path)).or_else(|| self.guarded(files, &path))
     }
 
     /// Returns the place that a write to this absolute path would change, if it lies in the project and is not the fork's own.
@@ -103,8 +106,11 @@ fn lies_under(files: &dyn Files, path: &Path, directory: &Path) -> bool {
 }
 
 /// Returns where an absolute path leads, links followed and `..` taken as the kernel does; what is not there yet is taken by its
-/// name. `None` where links lead in a circle.
+/// name. `None` where links lead in a circle, and for a path that is too long.
 pub fn resolve(files: &dyn Files, path: &Path) -> Option<PathBuf> {
+    if path.as_os_str().len() >= LONGEST {
+        return None;
+    }
     let mut done = PathBuf::from("/");
     let mut rest = components(path);
     let mut links = 0;
@@ -160,7 +166,7 @@ pub fn without_dots(path: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
     use std::fs;
     use std::os::unix::fs::MetadataExt;
@@ -238,7 +244,8 @@ mod tests {
         assert_eq!(ground.edit(&files, Path::new("/p/var/leaf-1/aa/x")), None);
     }
 
-    struct Real;
+    /// The disk as it is.
+    pub(in crate::rules::guard) struct Real;
 
     impl Files for Real {
         fn link(&self, path: &Path) -> Option<PathBuf> {

@@ -186,6 +186,10 @@ fn r114_paths_are_resolved() {
     ] {
         passes(&fork, &path);
     }
+    // Longer than the kernel takes, but not for a client that shortens it first.
+    let detour = format!("{}/{}x", shown(tmp.join("out")), "a/../".repeat(50_000));
+    passes(&fork, &detour);
+    denied(&fork, format!("{}/{}x", shown(project.clone()), "a/../".repeat(50_000)));
     // Said as it leads, where that differs.
     assert!(denied(&fork, tmp.join("chain/x")).contains(&*project.join("src/x").to_string_lossy()));
 }
@@ -548,6 +552,8 @@ fn r115_git_that_changes_the_project_or_its_branch_is_denied() {
             "f() { git commit -m x; }; f",
             ". ./env.sh && git commit -m x",
             "leaf thread list && git commit -m x",
+            "cd \"$(git rev-parse --show-toplevel)\" && git commit -m x",
+            "git -C $(git rev-parse --show-toplevel) commit -m x",
         ],
     );
 }
@@ -832,6 +838,13 @@ fn r115_files_of_the_project_are_not_written_moved_or_removed() {
         "while read l; do echo $l > out; done < list",
         "case x in x) rm a.txt;; esac",
         "[ -f a.txt ] && rm a.txt",
+        "for f in a.txt b.txt; do sed -i s/a/b/ $f; done",
+        "for f in *.txt; do rm \"$f\"; done",
+        "for f in a b; do echo x > src/$f.rs; done",
+        "for d in src docs; do (cd PROJECT/$d && rm -rf *); done",
+        "cd \"$(git rev-parse --show-toplevel)\" && rm a.txt",
+        "rm $(pwd)/a.txt",
+        "rm \"$(git rev-parse --show-toplevel)\"",
         "leaf thread list > out.txt",
         "leaf thread list | tee out.txt",
     ] {
@@ -924,7 +937,9 @@ fn r115_what_changes_nothing_there_passes() {
         "echo x > $FILE",
         "rm $(cat list)",
         "rm \"$f\"",
-        "for f in *.txt; do rm $f; done",
+        "for f in $(cat list); do rm $f; done",
+        "for f in a.txt; do f=OUT/x; rm $f; done",
+        "cd \"$(cat where)\" && rm -rf *",
         "cat list | xargs rm",
         "cd $X && rm -rf *",
         "f=a.txt f=b.txt; rm $f",

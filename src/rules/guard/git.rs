@@ -270,7 +270,7 @@ pub(super) struct Repository {
     /// What its worktrees share: refs and objects.
     pub common: PathBuf,
     /// Its files, where it has some.
-    top: Option<PathBuf>,
+    pub top: Option<PathBuf>,
 }
 
 impl Repository {

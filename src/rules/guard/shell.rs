@@ -1,6 +1,7 @@
 //! Which commands of a line certainly change the project (R115), on the reading of it that R69 has. Here doubt passes: what a
 //! variable, a substitution or a program of its own makes is nobody's to tell.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,11 @@ use super::{Files, Ground, Guarded, resolve, without_dots};
 use crate::rules::words::commands::{Program, Run, base, program, runs};
 use crate::rules::words::lexer::{self, Command, Joined, Piece, Script, Word};
 use crate::rules::words::{DEEPEST_TEXT, Shell, power_shell_commands};
+
+/// A line that names more paths than this is not read to its end: a hook must be done in time.
+const MOST_LOOKS: usize = 2000;
+/// More directories than this are no certainty.
+const MOST_PLACES: usize = 8;
 
 /// What a line would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +32,7 @@ pub struct Change {
 /// R115: what the line certainly changes of the project, if anything.
 #[must_use]
 pub fn changes(command: &str, shell: Shell, ground: &Ground, files: &dyn Files) -> Option<Change> {
-    let walk = Walk { ground, files };
+    let walk = Walk { ground, files, looks: Cell::new(0) };
     let here = Place::at(ground.cwd.clone());
     match shell {
         Shell::Posix => walk.text(command, &here, &Known::default(), 0),
@@ -51,7 +57,7 @@ impl Place {
         let mut both = self.clone();
         both.lost |= other.lost;
         both.directories.extend(other.directories.iter().filter(|d| !self.directories.contains(d)).cloned());
-        both
+        if both.directories.len() > MOST_PLACES { Place::lost() } else { both }
     }
 
     fn lost() -> Place {
@@ -100,12 +106,25 @@ impl List {
     }
 }
 
-/// The variables that the line itself sets, once each and to a plain text; `None` for those that it sets in any other way.
-type Known = BTreeMap<String, Option<String>>;
+/// What the line itself makes of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Value {
+    /// It is set once, to this.
+    Is(Arg),
+    /// One loop sets it, which was not read yet.
+    Loop,
+    /// It may be anything.
+    Any,
+}
+
+/// The variables that the line itself sets.
+type Known = BTreeMap<String, Value>;
 
 struct Walk<'a> {
     ground: &'a Ground,
     files: &'a dyn Files,
+    /// How many paths were looked at.
+    looks: Cell<usize>,
 }
 
 impl Walk<'_> {
@@ -125,6 +144,7 @@ impl Walk<'_> {
 
     fn script(&self, script: &Script, place: &Place, known: &Known, depth: usize) -> Option<Change> {
         let mut lists: Vec<(usize, List)> = vec![(0, List::from(place.clone()))];
+        let mut known = known.clone();
         for (at, command) in script.commands.iter().enumerate() {
             let open = |lists: &[(usize, List)]| {
                 lists[1..].iter().zip(&command.subshells).take_while(|((id, _), own)| id == *own).count()
@@ -139,8 +159,15 @@ impl Walk<'_> {
             }
             let Some((_, list)) = lists.last_mut() else { return None };
             let here = list.now.clone();
-            let reads = Reads { walk: self, command, place: &here, known, depth };
-            if let Some(change) = reads.changes(upstream(script, at)) {
+            if let Some((name, list)) = loop_over(command)
+                && known.get(name) == Some(&Value::Loop)
+            {
+                // What its first round does is certain.
+                let first = Reads { walk: self, command, place: &here, known: &known, depth }.arg(list);
+                known.insert(name.to_owned(), Value::Is(first));
+            }
+            let reads = Reads { walk: self, command, place: &here, known: &known, depth };
+            if let Some(change) = reads.changes(|| upstream(script, at)) {
                 return Some(change);
             }
             // A command of a pipe runs in a shell of its own.
@@ -245,6 +272,10 @@ impl Walk<'_> {
     }
 
     fn everywhere(&self, place: &Place, path: &str, find: impl Fn(&Path) -> Option<Guarded>) -> Option<Guarded> {
+        self.looks.set(self.looks.get() + 1);
+        if self.looks.get() > MOST_LOOKS {
+            return None;
+        }
         let mut found = place.paths(path).into_iter().map(|path| find(&path)).collect::<Option<Vec<_>>>()?;
         if found.is_empty() { None } else { Some(found.swap_remove(0)) }
     }
@@ -374,6 +405,16 @@ fn upstream(script: &Script, mut at: usize) -> Option<&Command> {
     }
 }
 
+/// The variable of a `for`, and the first word that it goes over.
+fn loop_over(command: &Command) -> Option<(&str, &Word)> {
+    match (command.assigns.as_slice(), command.words.as_slice()) {
+        ([assign], [head, first, ..]) if assign.value.is_none() && head.literal() == Some(":") => {
+            Some((&assign.name, first))
+        }
+        _ => None,
+    }
+}
+
 /// Collects the variables of a script and of all in it.
 fn learn(script: &Script, known: &mut Known) {
     const SETS: [&str; 12] = [
@@ -392,19 +433,24 @@ fn learn(script: &Script, known: &mut Known) {
     ];
     for command in &script.commands {
         for assign in &command.assigns {
-            let value = assign.value.as_ref().and_then(Word::literal).filter(|_| command.words.is_empty());
-            // One that is set twice, or for one command alone, or perhaps, may be anything.
-            let value = value.filter(|_| !known.contains_key(&assign.name) && !command.conditional);
-            known.insert(assign.name.clone(), value.map(ToOwned::to_owned));
+            let text = assign.value.as_ref().and_then(Word::literal).filter(|_| command.words.is_empty());
+            let value = match text {
+                // One that is set twice, or for one command alone, or perhaps, may be anything.
+                _ if known.contains_key(&assign.name) => Value::Any,
+                Some(text) if !command.conditional => Value::Is(Arg::Text(text.to_owned())),
+                _ if loop_over(command).is_some() => Value::Loop,
+                _ => Value::Any,
+            };
+            known.insert(assign.name.clone(), value);
         }
         let sets = command.words.first().and_then(Word::literal).is_some_and(|name| SETS.contains(&name));
         for word in &command.words {
             for name in &word.sets {
-                known.insert(name.clone(), None);
+                known.insert(name.clone(), Value::Any);
             }
             if sets && let Some(Piece::Text(text)) = word.pieces.first() {
                 let name = text.split('=').next().unwrap_or(text);
-                known.insert(name.to_owned(), None);
+                known.insert(name.to_owned(), Value::Any);
             }
             word.scripts.iter().for_each(|inner| learn(inner, known));
         }
@@ -421,7 +467,7 @@ struct Reads<'a> {
 }
 
 impl Reads<'_> {
-    fn changes(&self, upstream: Option<&Command>) -> Option<Change> {
+    fn changes<'s>(&self, upstream: impl Fn() -> Option<&'s Command>) -> Option<Change> {
         let command = self.command;
         let inside =
             command.words.iter().chain(&command.targets).chain(command.assigns.iter().filter_map(|a| a.value.as_ref()));
@@ -436,10 +482,10 @@ impl Reads<'_> {
                 return Some(Change { by: "a redirection".to_owned(), guarded, repository: false });
             }
         }
-        runs(command).iter().find_map(|run| self.run(run, upstream))
+        runs(command).iter().find_map(|run| self.run(run, &upstream))
     }
 
-    fn run(&self, run: &Run<'_>, upstream: Option<&Command>) -> Option<Change> {
+    fn run<'s>(&self, run: &Run<'_>, upstream: &impl Fn() -> Option<&'s Command>) -> Option<Change> {
         if run.asks || run.guessed {
             return None;
         }
@@ -469,7 +515,7 @@ impl Reads<'_> {
             let below = find_roots(&self.args_of(&self.command.words));
             args = put(&args, "{}", &below);
         } else if run.fed {
-            let found = upstream.map(|command| self.listed(command)).unwrap_or_default();
+            let found = upstream().map(|command| self.listed(command)).unwrap_or_default();
             match run.mark {
                 Some(mark) => args = put(&args, mark, &found),
                 None => args.extend(found),
@@ -498,7 +544,7 @@ impl Reads<'_> {
         let mut given = BTreeMap::new();
         for name in GIT {
             if let Some(value) = self.known.get(name) {
-                let value = value.clone().map_or(Arg::Unknown { plain: false }, Arg::Text);
+                let value = if let Value::Is(value) = value { value.clone() } else { Arg::Unknown { plain: false } };
                 given.insert(name.to_owned(), value);
             }
         }
@@ -579,7 +625,14 @@ impl Reads<'_> {
         let plain =
             matches!(word.pieces.first(), Some(Piece::Text(text)) if !text.is_empty() && !text.starts_with('-'));
         let unknown = Arg::Unknown { plain };
-        if !word.aside.is_empty() || !word.scripts.is_empty() || word.feeds {
+        let place = self.named_place(word);
+        // A variable alone may stand for a pattern.
+        if let [Piece::Var(name)] = word.pieces.as_slice()
+            && let Some(Value::Is(arg @ Arg::Below(_))) = self.known.get(name)
+        {
+            return arg.clone();
+        }
+        if !word.aside.is_empty() || !word.scripts.is_empty() && place.is_none() || word.feeds {
             return unknown;
         }
         let (mut text, mut pattern) = (String::new(), None);
@@ -599,6 +652,7 @@ impl Reads<'_> {
                     }
                     _ => return unknown,
                 },
+                Piece::Hole if place.is_some() => text.push_str(place.as_deref().unwrap_or_default()),
                 Piece::Hole => {
                     pattern.get_or_insert(text.len());
                     text.push('*');
@@ -616,9 +670,30 @@ impl Reads<'_> {
         }
     }
 
+    /// What `$(git rev-parse --show-toplevel)` prints, and `$(pwd)`, where it is all that the word doesn't say itself.
+    fn named_place(&self, word: &Word) -> Option<String> {
+        let [script] = word.scripts.as_slice() else { return None };
+        if word.pieces.iter().filter(|piece| **piece == Piece::Hole).count() != 1 {
+            return None;
+        }
+        let [command] = script.commands.as_slice() else { return None };
+        let words: Option<Vec<&str>> = command.words.iter().map(Word::literal).collect();
+        let [place] = self.place.directories.as_slice() else { return None };
+        if self.place.lost {
+            return None;
+        }
+        let path = match words?.as_slice() {
+            ["git", "rev-parse", "--show-toplevel"] => Repository::around(self.walk.files, place)?.top?,
+            ["pwd"] => place.clone(),
+            _ => return None,
+        };
+        Some(path.to_string_lossy().into_owned())
+    }
+
     fn variable(&self, name: &str) -> Option<String> {
         match self.known.get(name) {
-            Some(value) => value.clone(),
+            Some(Value::Is(Arg::Text(text))) => Some(text.clone()),
+            Some(Value::Is(Arg::Below(_) | Arg::Unknown { .. }) | Value::Loop | Value::Any) => None,
             None => match (name, self.place.directories.as_slice()) {
                 ("HOME", _) => self.walk.ground.home.as_ref().map(|home| home.to_string_lossy().into_owned()),
                 ("PWD", [place]) if !self.place.lost => Some(place.to_string_lossy().into_owned()),
@@ -660,4 +735,122 @@ fn find_roots(words: &[Arg]) -> Vec<Arg> {
 fn below(roots: Vec<Arg>) -> Vec<Arg> {
     let below = |root| if let Arg::Text(path) = root { Arg::Below(path) } else { root };
     roots.into_iter().map(below).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command as Process;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rules::guard::tests::Real;
+
+    fn ground(project: &Path, cwd: &Path) -> Ground {
+        Ground { projects: vec![project.into()], cwd: cwd.into(), ..Ground::default() }
+    }
+
+    #[test]
+    fn r115_a_long_line_is_read_in_bounds() {
+        let directory = tempfile::tempdir().unwrap();
+        let project = directory.path().join("p");
+        fs::create_dir(&project).unwrap();
+        let ground = ground(&project, &project);
+        let long = [
+            "true && cd a; ".repeat(5_000),
+            "rm /x/y/z; ".repeat(20_000),
+            format!("rm {}", "/x/y/z ".repeat(50_000)),
+            format!("rm {}x", "a/../".repeat(50_000)),
+            "x | cat ".repeat(20_000),
+            "(".repeat(10_000),
+            "$(".repeat(10_000),
+            "bash -c 'bash -c ".repeat(1_000),
+            "eval ".repeat(10_000),
+            "a=1; ".repeat(10_000),
+            "for i in a; do cd b; done; ".repeat(5_000),
+        ];
+        for line in long {
+            assert_eq!(changes(&line, Shell::Posix, &ground, &Real), None, "{}", &line[..20]);
+            let _ = changes(&line, Shell::PowerShell, &ground, &Real);
+        }
+        // As much as is looked at counts.
+        assert!(changes(&format!("rm {}a", "/x/y/z ".repeat(1_000)), Shell::Posix, &ground, &Real).is_some());
+    }
+
+    /// Directories `a` and `b` in each other.
+    fn plant(at: &Path, depth: usize) {
+        for name in ["a", "b"] {
+            fs::create_dir_all(at.join(name)).unwrap();
+            if depth > 0 {
+                plant(&at.join(name), depth - 1);
+            }
+        }
+    }
+
+    fn line() -> impl Strategy<Value = String> {
+        let place = || prop_oneof![Just("a"), Just("b"), Just(".."), Just("../b"), Just("./a/.."), Just("ROOT/b/b/b")];
+        let file = || prop_oneof![Just("w"), Just("a/w"), Just("../w"), Just("../../b/w"), Just("ROOT/a/a/w")];
+        let write = (file(), 0..4).prop_map(|(file, how)| match how {
+            0 => format!("echo x > {file}"),
+            1 => format!("touch {file}"),
+            2 => format!("echo x | tee {file} >&2"),
+            _ => format!("cp /dev/null {file}"),
+        });
+        let move_on = place().prop_map(|place| format!("cd {place}"));
+        let simple = prop_oneof![write, move_on, Just("true".to_owned())];
+        let list = simple.prop_recursive(3, 10, 3, |inner| {
+            let several = prop::collection::vec(inner, 1..4);
+            prop_oneof![
+                several.clone().prop_map(|all| all.join("; ")),
+                several.clone().prop_map(|all| all.join(" && ")),
+                several.clone().prop_map(|all| format!("({})", all.join("; "))),
+                several.clone().prop_map(|all| format!("{{ {}; }}", all.join(" && "))),
+                several.clone().prop_map(|all| format!("x=$({})", all.join("; "))),
+                several.clone().prop_map(|all| format!("sh -c '{}'", all.join("; ").replace('\'', ""))),
+                several.prop_map(|all| format!("{} | cat", all.join("; "))),
+            ]
+        });
+        prop::collection::vec(list, 1..4).prop_map(|all| all.join("\n"))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(150))]
+
+        /// Where every `cd` succeeds, nothing is in doubt: what is denied is what the shell does, and nothing else.
+        #[test]
+        fn r115_a_line_is_denied_where_the_shell_writes_into_the_project(line in line()) {
+            let directory = tempfile::tempdir().unwrap();
+            let root = directory.path().canonicalize().unwrap();
+            // Deep enough below it that no `..` leaves it.
+            let start = root.join("a/a/a/a/a/a");
+            plant(&root, 1);
+            plant(&root.join("b/b/b"), 1);
+            fs::create_dir_all(&start).unwrap();
+            plant(&start, 2);
+            let line = line.replace("ROOT", &start.to_string_lossy());
+            let project = start.join("a");
+            let denied = changes(&line, Shell::Posix, &ground(&project, &start), &Real).is_some();
+            let ran = Process::new("sh").arg("-c").arg(&line).current_dir(&start).output().unwrap();
+            let mut found = Vec::new();
+            written(&project, &mut found);
+            prop_assert!(denied || found.is_empty(), "{line}: {found:?}");
+            // It says so where a directory was not there.
+            prop_assert!(!denied || !found.is_empty() || !ran.stderr.is_empty(), "{line}: nothing was written");
+        }
+
+        #[test]
+        fn r115_no_line_breaks_the_reading(line in "([a-z$(){}|&;<>'\"`~*?!\\\\ \n=/.-]|git |rm |cd |sed -i |for |do |done |bash -c |é){0,60}") {
+            let ground = ground(Path::new("/p"), Path::new("/p"));
+            let _ = changes(&line, Shell::Posix, &ground, &Real);
+            let _ = changes(&line, Shell::PowerShell, &ground, &Real);
+        }
+    }
+
+    fn written(at: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { written(&path, found) } else { found.push(path) }
+        }
+    }
 }
