@@ -666,6 +666,9 @@ fn r115_the_repository_counts_wherever_git_is_told_to_work() {
         "cd OTHER; cd PROJECT; git commit -m x",
         "cd OTHER && cd - && cd PROJECT/src && git commit -m x",
         "cd src && git commit -m x",
+        // It fails, and git runs where the line began.
+        "cd OTHER/nowhere; git commit -m x",
+        "cd OTHER/nowhere || git commit -m x",
         "cd ./src/.. && git commit -m x",
         "(cd OTHER); git commit -m x",
         "(cd OTHER && git commit -m x); git commit -m x",
@@ -707,6 +710,8 @@ fn r115_the_repository_counts_wherever_git_is_told_to_work() {
         "cd - && git commit -m x",
         "popd; git commit -m x",
         "test -d OTHER && cd OTHER; git commit -m x",
+        "mkdir OTHER/new; cd OTHER/new; git commit -m x",
+        "cd OTHER/nowhere && git commit -m x",
         "env -C OTHER git commit -m x",
         "GIT_DIR=$X git commit -m x",
         "$GIT commit -m x",
