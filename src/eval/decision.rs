@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::set::{Answers, Header, Label, Message, Set};
 use super::{Counts, SORTS, count, percent, word};
-use crate::rules::take;
+use crate::rules::take::{self, LINE};
 use crate::session::journal::Sort;
 use crate::text;
 
