@@ -28,6 +28,8 @@ pub struct Config {
     pub headless_minutes: i64,
     /// The one way that forks are to run in (R117).
     pub way: Option<Way>,
+    /// Forks may not change the project (R114, R115).
+    pub guard: bool,
     /// What could not be taken, a sentence each.
     pub warnings: Vec<String>,
 }
@@ -40,6 +42,7 @@ impl Default for Config {
             headless: false,
             headless_minutes: HEADLESS_MINUTES,
             way: None,
+            guard: true,
             warnings: Vec::new(),
         }
     }
@@ -131,6 +134,19 @@ impl Config {
                         Some(way) => self.way = Some(way),
                         None => self.warnings.push(format!("{file}: forks.way is {WAYS}, and is passed over")),
                     },
+                    // What a fork may touch is the person's to say.
+                    ("guard", _, _) => match value.as_str() {
+                        Some("on") => self.guard = true,
+                        Some("off") if trusted => self.guard = false,
+                        Some("off") => {
+                            self.warnings.push(format!(
+                                "{file}: forks.guard = \"off\" counts once the project is trusted: leaf trust"
+                            ));
+                        }
+                        _ => {
+                            self.warnings.push(format!("{file}: forks.guard is \"on\" or \"off\", and is passed over"))
+                        }
+                    },
                     ("work", Some(true), _) if !trusted => {
                         self.warnings
                             .push(format!("{file}: forks.work counts once the project is trusted: leaf trust"));
@@ -179,6 +195,18 @@ mod tests {
         let config = taken(all, false);
         assert_eq!((config.headless, config.way, config.warnings.len()), (false, None, 2));
         assert_eq!(taken("forks.way = \"fast\"\nforks.headless_minutes = 15", true).warnings.len(), 2);
+    }
+
+    #[test]
+    fn r114_the_guard_is_on_but_for_the_persons_word() {
+        assert!(taken("", true).guard);
+        assert!(!taken("forks.guard = \"off\"", true).guard);
+        let config = taken("forks.guard = \"off\"", false);
+        assert!(config.guard && config.warnings.len() == 1);
+        for other in ["\"of\"", "false", "0"] {
+            let config = taken(&format!("forks.guard = {other}\nforks.work = true"), true);
+            assert!(config.guard && config.work && config.warnings.len() == 1, "{other}");
+        }
     }
 
     #[test]

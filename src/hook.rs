@@ -2,6 +2,7 @@
 //! errors.log, silent for the client, exit 0; but for identity, which fails closed (R73).
 
 mod agents;
+mod guard;
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -70,12 +71,14 @@ pub fn run() -> ExitCode {
 
 fn handle(event: &Event<'_>) -> Result<()> {
     // A headless run of leaf's opens no session of its own (R118).
-    if Env::default().var("LEAF_TURN").is_some() && !matches!(event.what, What::Shell { .. } | What::Launch { .. }) {
+    let before_a_tool = matches!(event.what, What::Shell { .. } | What::Edit { .. } | What::Launch { .. });
+    if !before_a_tool && Env::default().var("LEAF_TURN").is_some() {
         return Ok(());
     }
     match &event.what {
         What::Other => Ok(()),
         What::Shell { shell, command, input } => say(&event.what, &agents::identity(event, *shell, command, input)),
+        What::Edit { tool, input } => say(&event.what, &agents::edit(event, tool, input)),
         What::Launch { fork, prompt, input } => say(&event.what, &agents::launch(event, *fork, prompt, input)),
         What::Launched { .. } | What::NotLaunched { .. } | What::TaskStopped(_) => agents::evidence(event),
         _ if event.agent != Agent::Main => agents::event(event),
@@ -190,6 +193,7 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
             limits: desk.client_limits(),
             headless: config.headless,
             way: config.way,
+            guard: config.guard,
         },
         cwd: if event.cwd.is_empty() { session.session.record.cwd.clone() } else { cwd },
         transcript: event.transcript.as_deref().map(ToOwned::to_owned),

@@ -93,6 +93,35 @@ struct ShellInput<'a> {
     command: Option<Cow<'a, str>>,
 }
 
+#[derive(Deserialize)]
+struct EditInput {
+    #[serde(default)]
+    file_path: Option<Lossy>,
+    #[serde(default)]
+    notebook_path: Option<Lossy>,
+}
+
+/// A text in which half a surrogate pair is replaced, as the client does when it names a file.
+struct Lossy(String);
+
+impl<'de> Deserialize<'de> for Lossy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Lossy, D::Error> {
+        struct Text;
+        impl serde::de::Visitor<'_> for Text {
+            type Value = Lossy;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a text")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
+                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+            }
+        }
+        deserializer.deserialize_bytes(Text)
+    }
+}
+
 /// Reads a payload.
 ///
 /// # Errors
@@ -145,6 +174,10 @@ fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
         Some("PreToolUse") => match payload.tool_name.as_deref() {
             Some("Bash" | "Monitor") => shell(payload, Shell::Posix)?,
             Some("PowerShell") => shell(payload, Shell::PowerShell)?,
+            Some("Edit") => edit(payload, "Edit"),
+            Some("Write") => edit(payload, "Write"),
+            Some("MultiEdit") => edit(payload, "MultiEdit"),
+            Some("NotebookEdit") => edit(payload, "NotebookEdit"),
             Some("Agent") => match payload.tool_input {
                 Some(input) => {
                     let read = launch(payload);
@@ -195,6 +228,19 @@ fn shell<'a>(payload: &Payload<'a>, shell: Shell) -> Result<What<'a>, Unreadable
         Some(command) => What::Shell { shell, command, input: raw },
         None => What::Other,
     })
+}
+
+fn edit<'a>(payload: &Payload<'a>, tool: &'static str) -> What<'a> {
+    match payload.tool_input {
+        Some(input) => What::Edit { tool, input },
+        None => What::Other,
+    }
+}
+
+/// Returns the path that an editing tool's input names; `None` where there is none, and the client refuses the call itself.
+pub fn edited_path(input: &RawValue) -> Option<String> {
+    let input: EditInput = serde_json::from_str(input.get()).ok()?;
+    input.file_path.or(input.notebook_path).map(|path| path.0)
 }
 
 fn launch<'a>(payload: &Payload<'a>) -> LaunchInput<'a> {
@@ -271,7 +317,7 @@ pub fn answer(what: &What<'_>, decision: &Decision) -> Option<String> {
     let event = match what {
         What::SessionStart(_) => "SessionStart",
         What::Prompt(_) => "UserPromptSubmit",
-        What::Shell { .. } | What::Launch { .. } => "PreToolUse",
+        What::Shell { .. } | What::Edit { .. } | What::Launch { .. } => "PreToolUse",
         What::Boundary { .. } => "PostToolBatch",
         What::Stop { .. } => "Stop",
         What::StopFailure(_)

@@ -58,6 +58,13 @@ pub enum What<'a> {
         /// The call's whole input: a rewritten command takes the place of the one in it.
         input: &'a RawValue,
     },
+    /// A tool that writes a file is about to run (R114).
+    Edit {
+        /// The tool, by the client's name.
+        tool: &'static str,
+        /// The call's input, which holds the whole text that is written: it is read once the agent matters.
+        input: &'a RawValue,
+    },
     /// An agent is about to be started.
     Launch {
         /// Whether it is to be a fork.

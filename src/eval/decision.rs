@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::set::{Answers, Header, Label, Message, Set};
 use super::{Counts, SORTS, count, percent, word};
-use crate::rules::take;
+use crate::rules::take::{self, LINE};
 use crate::session::journal::Sort;
 use crate::text;
 
@@ -105,7 +105,7 @@ fn fault(answer: &str) -> Fault {
         Fault::EmptyLine
     } else if line.contains(['\n', '\r']) {
         Fault::SeveralLines
-    } else if line.chars().count() > 200 {
+    } else if line.chars().count() > LINE {
         Fault::LongLine
     } else {
         Fault::Other

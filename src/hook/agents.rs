@@ -4,14 +4,14 @@
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::{WAIT, say};
-use crate::client::claude_code::CONTEXT_LIMIT;
+use super::{WAIT, guard, say};
+use crate::client::claude_code::{self, CONTEXT_LIMIT};
 use crate::client::{Agent, Decision, Event, Prompted, Task, What};
 use crate::context;
 use crate::desk::Desk;
 use crate::errors;
 use crate::forks::name_turn;
-use crate::ids::{AgentId, DeliveryId, MessageId, ThreadId, TurnId};
+use crate::ids::{AgentId, DeliveryId, MessageId, SessionId, ThreadId, TurnId};
 use crate::page::Page;
 use crate::page::event::{By, pickup};
 use crate::page::view::View;
@@ -21,7 +21,7 @@ use crate::rules::deliver::{Bundle, Gone};
 use crate::rules::holding::Holder;
 use crate::rules::way::Way;
 use crate::rules::words::{self, Verdict};
-use crate::rules::{holding, prompts, take};
+use crate::rules::{self, holding, prompts, take};
 use crate::session::Session;
 use crate::session::journal::{Action, Entry, Evidence, Kind, Naming};
 use crate::session::lane::{self, Lane};
@@ -40,7 +40,9 @@ pub fn identity(
     if may && let Some(forbidden) = words::plumbing(command, shell) {
         return Decision::Deny(way_out(forbidden));
     }
+    let env = Env::default();
     let decided = match &event.agent {
+        Agent::Main | Agent::Other(_) if env.var("LEAF_TURN").is_some() => headless_call(&env, event, shell, command),
         Agent::Main if !may || !words::has_word(command) => return Decision::Silent,
         Agent::Main => mains_call(event).map(|()| Decision::Silent),
         Agent::Nameless => Err(anyhow::anyhow!("the client gave an agent_id that is none")),
@@ -91,9 +93,13 @@ struct Known {
 
 impl Known {
     fn open(event: &Event<'_>) -> Result<Option<Known>> {
+        Known::of(&event.session)
+    }
+
+    fn of(session: &SessionId) -> Result<Option<Known>> {
         let desk = Desk::new(WAIT)?;
         let Some(home) = desk.home()? else { return Ok(None) };
-        let Some(session) = Session::open(&home, &event.session)? else { return Ok(None) };
+        let Some(session) = Session::open(&home, session)? else { return Ok(None) };
         let state = session.state()?;
         Ok(Some(Known { desk, home, session, state }))
     }
@@ -134,6 +140,52 @@ impl Known {
         self.state.open_fork(agent).filter(|turn| turn.generation == self.state.generation)
     }
 
+    /// Returns the last turn of an agent, open or not; of a helper the last of its fork's.
+    fn last_turn(&self, agent: &AgentId) -> Option<&ForkTurn> {
+        let mut agent = agent;
+        // A helper may have been started by a helper.
+        for _ in 0..16 {
+            let of = |turn: &&ForkTurn| turn.agent.as_ref() == Some(agent);
+            if let Some(turn) = self.state.forks.iter().rev().find(of) {
+                return Some(turn);
+            }
+            agent = self.state.agents.get(agent)?.as_ref()?;
+        }
+        None
+    }
+
+    /// Denies a change that the guard forbids, in this turn, and journals it (R5): denied it is even where that fails.
+    fn guarded(
+        &mut self,
+        rule: &'static str,
+        what: &str,
+        turn: Option<&ForkTurn>,
+        agent: Option<&AgentId>,
+    ) -> Decision {
+        let open = turn.filter(|turn| turn.ended.is_none() && turn.generation == self.state.generation);
+        let (page, thread) = turn.and_then(|turn| turn.thread.clone()).unzip();
+        let entry = Entry {
+            page,
+            thread,
+            turn: turn.map(|turn| turn.id),
+            name: turn.map(|turn| turn.name.clone()),
+            by: Some(By::Fork),
+            agent: agent.cloned().or_else(|| turn?.agent.clone()),
+            why: Some(what.to_owned()),
+            rule: Some(rule.to_owned()),
+            ..Entry::new(self.desk.now(), Kind::Refused)
+        };
+        if let Err(error) = self.journal(&[entry]) {
+            errors::note(&format!("hook: guard: {error:#}"));
+        }
+        Decision::Deny(guard::denial(rule, what, open.map(|turn| turn.id)))
+    }
+
+    /// Whether the guard stands in this session (R114, R115).
+    fn is_guarded(&self) -> bool {
+        self.session.record.switches.guard
+    }
+
     /// Whether a fork runs, or could begin to while a call is in flight (R72).
     fn forks_may_run(&self) -> bool {
         self.state.forks_may_run(lane::holder(&self.session, Lane::Follower).is_some())
@@ -146,6 +198,74 @@ impl Known {
         }
         self.read_again()
     }
+}
+
+/// Decides a call of a tool that writes a file (R114). Main's and workers' pass, and so does any whose agent can't be told:
+/// R73 asks for more only of a call that names `leaf`.
+pub fn edit(event: &Event<'_>, tool: &str, input: &serde_json::value::RawValue) -> Decision {
+    let env = Env::default();
+    let decided = match (&event.agent, env.var("LEAF_TURN").is_some()) {
+        (_, true) => headless_edit(&env, event, tool, input),
+        (Agent::Main | Agent::Nameless, false) => return Decision::Silent,
+        (Agent::Other(agent), false) => agents_edit(event, agent, tool, input),
+    };
+    decided.unwrap_or_else(|error| {
+        errors::note(&format!("hook: guard: {error:#}"));
+        Decision::Silent
+    })
+}
+
+/// Decides another agent's edit.
+fn agents_edit(
+    event: &Event<'_>,
+    agent: &AgentId,
+    tool: &str,
+    input: &serde_json::value::RawValue,
+) -> Result<Decision> {
+    let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
+    let record = known.session.record.clone();
+    // Its first call may be this one (R36).
+    let path = || claude_code::edited_path(input);
+    let forbidden = |turn: Option<TurnId>| {
+        let path = path().filter(|_| record.switches.guard)?;
+        let (ground, disk) = guard::ground(event, &record, turn);
+        let guarded = ground.edit(&disk, path.as_ref())?;
+        Some(guard::edits(tool, &path, &guarded))
+    };
+    if let Some(denied) = name(event, agent, &mut known, || forbidden(None).is_some())? {
+        return Ok(denied);
+    }
+    if !known.state.agents.contains_key(agent) {
+        return Ok(Decision::Silent);
+    }
+    goes_on(&mut known, agent)?;
+    let turn = known.last_turn(agent).cloned();
+    Ok(match forbidden(turn.as_ref().map(|turn| turn.id)) {
+        Some(what) => known.guarded("R114", &what, turn.as_ref(), Some(agent)),
+        None => Decision::Silent,
+    })
+}
+
+/// Decides an edit in a headless run of leaf's (R118): whatever agent it is, it acts in the run's turn.
+fn headless_edit(env: &Env, event: &Event<'_>, tool: &str, input: &serde_json::value::RawValue) -> Result<Decision> {
+    let Some((mut known, turn)) = headless(env)? else { return Ok(Decision::Silent) };
+    let Some(path) = claude_code::edited_path(input).filter(|_| known.is_guarded()) else {
+        return Ok(Decision::Silent);
+    };
+    let (ground, disk) = guard::ground(event, &known.session.record, Some(turn.id));
+    Ok(match ground.edit(&disk, path.as_ref()) {
+        Some(guarded) => known.guarded("R114", &guard::edits(tool, &path, &guarded), Some(&turn), None),
+        None => Decision::Silent,
+    })
+}
+
+/// Returns the turn that a headless run of leaf's acts in, with its session (R118).
+fn headless(env: &Env) -> Result<Option<(Known, ForkTurn)>> {
+    let (Some(turn), Some(session)) = (env.text("LEAF_TURN"), env.text("LEAF_SESSION")) else { return Ok(None) };
+    let (Ok(turn), Ok(session)) = (turn.parse::<TurnId>(), session.parse::<SessionId>()) else { return Ok(None) };
+    let Some(known) = Known::of(&session)? else { return Ok(None) };
+    let Some(turn) = known.state.fork(turn).cloned() else { return Ok(None) };
+    Ok(Some((known, turn)))
 }
 
 /// Records main's `leaf` call where a fork's could be in flight beside it (R72).
@@ -195,7 +315,13 @@ fn agents_call(
     input: &serde_json::value::RawValue,
 ) -> Result<Decision> {
     let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
-    if let Some(denied) = name(event, agent, &mut known, || words::judge(command, shell) != Verdict::Passes)? {
+    let record = known.session.record.clone();
+    let matters = || {
+        let (ground, disk) = guard::ground(event, &record, None);
+        words::judge(command, shell) != Verdict::Passes
+            || record.switches.guard && rules::guard::changes(command, shell, &ground, &disk).is_some()
+    };
+    if let Some(denied) = name(event, agent, &mut known, matters)? {
         return Ok(denied);
     }
     if !known.state.agents.contains_key(agent) {
@@ -208,6 +334,12 @@ fn agents_call(
     }
     goes_on(&mut known, agent)?;
     let verdict = words::judge(command, shell);
+    if matches!(verdict, Verdict::Passes | Verdict::Mark { .. }) {
+        let turn = known.last_turn(agent).cloned();
+        if let Some(denied) = guarded_line(event, &mut known, turn.as_ref(), Some(agent), shell, command) {
+            return Ok(denied);
+        }
+    }
     if verdict == Verdict::Passes {
         return Ok(Decision::Silent);
     }
@@ -239,6 +371,29 @@ fn agents_call(
             Ok(Decision::Rewrite(input))
         }
     }
+}
+
+/// Denies a line that certainly changes the project (R115).
+fn guarded_line(
+    event: &Event<'_>,
+    known: &mut Known,
+    turn: Option<&ForkTurn>,
+    agent: Option<&AgentId>,
+    shell: words::Shell,
+    command: &str,
+) -> Option<Decision> {
+    if !known.is_guarded() {
+        return None;
+    }
+    let (ground, disk) = guard::ground(event, &known.session.record, turn.map(|turn| turn.id));
+    let change = rules::guard::changes(command, shell, &ground, &disk)?;
+    Some(known.guarded("R115", &guard::would_change(&change), turn, agent))
+}
+
+/// Decides a shell call of a headless run of leaf's (R118): it is a fork's, and needs no mark.
+fn headless_call(env: &Env, event: &Event<'_>, shell: words::Shell, command: &str) -> Result<Decision> {
+    let Some((mut known, turn)) = headless(env)? else { return Ok(Decision::Silent) };
+    Ok(guarded_line(event, &mut known, Some(&turn), None, shell, command).unwrap_or(Decision::Silent))
 }
 
 fn words_of(reason: words::Reason) -> &'static str {
@@ -281,13 +436,8 @@ fn renewal(known: &Known, turn: &ForkTurn) -> Result<Option<Entry>> {
 }
 
 /// Names an agent that is not known yet: by its `meta.json` a turn that awaits it (R36), or a helper by who started it. Returns the
-/// denial of R39 where that can't be read and the call `names_leaf`.
-fn name(
-    event: &Event<'_>,
-    agent: &AgentId,
-    known: &mut Known,
-    names_leaf: impl Fn() -> bool,
-) -> Result<Option<Decision>> {
+/// denial of R39 where that can't be read and the call `matters`.
+fn name(event: &Event<'_>, agent: &AgentId, known: &mut Known, matters: impl Fn() -> bool) -> Result<Option<Decision>> {
     if known.state.agents.contains_key(agent) {
         return Ok(None);
     }
@@ -297,7 +447,7 @@ fn name(
         return Ok(None);
     }
     let Some(meta) = meta(event, agent) else {
-        if could_be_ours && event.forked && names_leaf() {
+        if could_be_ours && event.forked && matters() {
             return Ok(Some(Decision::Deny(
                 "leaf: it is not known yet whether this is one of leaf's forks (R39): run it again in a moment"
                     .to_owned(),

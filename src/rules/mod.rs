@@ -4,6 +4,7 @@ pub mod answer;
 pub mod changed;
 pub mod deliver;
 pub mod ended;
+pub mod guard;
 pub mod holding;
 pub mod instants;
 pub mod keep_back;

@@ -13,7 +13,7 @@ use crate::session::state::{ForkTurn, TurnState};
 use crate::text;
 
 /// A line's length at most, characters (R21).
-const LINE: usize = 200;
+pub const LINE: usize = 200;
 /// A to-do's title's length at most, characters (R21).
 const TITLE: usize = 80;
 

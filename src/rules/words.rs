@@ -4,8 +4,8 @@
 //! every agent, [`judge`] for known ones. They look at the same words and differ in what doubt means: `plumbing` passes it,
 //! `judge` denies it. Nothing here does I/O, and nothing is ever run or expanded.
 
-mod commands;
-mod lexer;
+pub(super) mod commands;
+pub(super) mod lexer;
 
 use commands::{
     Class, EVALUATES, KEEPS, Program, Run, TOOLS, base, class, is_fed_a_program, only_xargs, option_says, program,
@@ -14,7 +14,7 @@ use commands::{
 use lexer::{Assign, Command, Piece, Script, Word, unescape};
 
 /// Texts within texts (`bash -c "bash -c '…'"`) are read this deep; what lies deeper is in doubt.
-const DEEPEST_TEXT: usize = 6;
+pub(super) const DEEPEST_TEXT: usize = 6;
 
 /// Which shell the client gives the line to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -349,7 +349,7 @@ fn forbidden<'a>(mut args: impl Iterator<Item = Option<&'a str>>) -> Option<Forb
 }
 
 /// PowerShell's simple commands: their words, or none where one isn't literal. From a here-string on nothing is read.
-fn power_shell_commands(line: &str) -> Vec<Vec<Option<String>>> {
+pub(super) fn power_shell_commands(line: &str) -> Vec<Vec<Option<String>>> {
     let mut commands: Vec<Vec<Option<String>>> = vec![Vec::new()];
     let mut word: Option<Option<String>> = None;
     let mut chars = line.chars().peekable();

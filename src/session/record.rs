@@ -32,6 +32,14 @@ pub struct Switches {
     /// The one way that forks are to run in (R117).
     #[serde(default)]
     pub way: Option<Way>,
+    /// Forks may not change the project (R114, R115).
+    #[serde(default = "on")]
+    pub guard: bool,
+}
+
+/// What a record of an older leaf doesn't say.
+fn on() -> bool {
+    true
 }
 
 impl Switches {
@@ -88,6 +96,7 @@ impl SessionRecord {
                 limits: Limits::default(),
                 headless: false,
                 way: None,
+                guard: true,
             },
             cwd,
             transcript: None,

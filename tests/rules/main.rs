@@ -37,6 +37,7 @@ mod s15_todos;
 mod s16_deliveries;
 mod s17_forks;
 mod s17_sessions;
+mod s18_guard;
 mod s18_seen;
 mod s18_skill;
 mod s18_ways;

@@ -58,7 +58,7 @@ const XARGS_VALUED: &[&str] =
 
 /// The words that a simple command runs in the end, behind any wrappers.
 #[derive(Clone, Copy)]
-pub(super) struct Run<'a> {
+pub(in crate::rules) struct Run<'a> {
     pub words: &'a [Word],
     pub wrapped: bool,
     /// More words, or all of them, come from standard input.
@@ -72,7 +72,7 @@ pub(super) struct Run<'a> {
 }
 
 /// What runs: the command itself, behind its wrappers, and what `find` executes.
-pub(super) fn runs(command: &Command) -> Vec<Run<'_>> {
+pub(in crate::rules) fn runs(command: &Command) -> Vec<Run<'_>> {
     let whole = Run { words: &command.words, wrapped: false, fed: false, mark: None, guessed: false, asks: false };
     let first = peel(whole);
     let mut all = vec![first];
@@ -135,19 +135,19 @@ fn peel(mut run: Run<'_>) -> Run<'_> {
     }
 }
 
-pub(super) fn base(name: &str) -> &str {
+pub(in crate::rules) fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
 /// Where a shell gets its program.
-pub(super) enum Program<'a> {
+pub(in crate::rules) enum Program<'a> {
     Text(Vec<&'a Word>),
     File,
     Input,
 }
 
 /// The program of `sh`, `eval`, `trap`; none for other commands.
-pub(super) fn program<'a>(run: &Run<'a>) -> Option<Program<'a>> {
+pub(in crate::rules) fn program<'a>(run: &Run<'a>) -> Option<Program<'a>> {
     let (name, args) = run.words.split_first()?;
     let name = base(name.literal()?);
     match name {

@@ -11,7 +11,7 @@ const DEEPEST: usize = 40;
 
 /// A whole line, or the inside of a substitution.
 #[derive(Debug, Default)]
-pub(super) struct Script {
+pub(in crate::rules) struct Script {
     pub commands: Vec<Command>,
     /// An unclosed quote or group: what follows it was not understood.
     pub broken: bool,
@@ -24,7 +24,7 @@ pub(super) struct Script {
 /// One simple command with what stands around it. Words that no command gets (a `for` list, a `case` pattern, the inside of
 /// `[[ ]]` and of arithmetic) are read as arguments of `:`.
 #[derive(Debug, Default)]
-pub(super) struct Command {
+pub(in crate::rules) struct Command {
     pub assigns: Vec<Assign>,
     pub words: Vec<Word>,
     pub inputs: Vec<Input>,
@@ -34,19 +34,41 @@ pub(super) struct Command {
     pub flows: bool,
     /// Nothing but blanks and comments stands before it in the line.
     pub leading: bool,
+    /// Which of `targets` it opens for writing.
+    pub writes: Vec<usize>,
+    /// How it follows the command before it.
+    pub joined: Joined,
+    /// The subshells that it stands in, the innermost last, each with a number of its own.
+    pub subshells: Vec<usize>,
+    /// It stands in or behind an `if`, a loop, a `case` or a function: it may run or not, or more than once.
+    pub conditional: bool,
     after_group: bool,
+}
+
+/// How a command follows the one before it in its list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::rules) enum Joined {
+    /// It is the first, or comes after `;`, `&` or a newline.
+    #[default]
+    Then,
+    /// After `&&`.
+    And,
+    /// After `||`.
+    Or,
+    /// After `|`.
+    Pipe,
 }
 
 /// `NAME=value`; no value where one reading can't give it (`+=`, arrays, `for`).
 #[derive(Debug)]
-pub(super) struct Assign {
+pub(in crate::rules) struct Assign {
     pub name: String,
     pub value: Option<Word>,
 }
 
 /// A heredoc or a here-string. The body of a heredoc comes after the rest of its line.
 #[derive(Debug, Clone)]
-pub(super) struct Input {
+pub(in crate::rules) struct Input {
     pub heredoc: bool,
     /// Nothing in the body is expanded.
     pub quoted: bool,
@@ -55,7 +77,7 @@ pub(super) struct Input {
 
 /// A word after quotes, backslashes, `$'…'` and continuations are undone.
 #[derive(Debug, Default)]
-pub(super) struct Word {
+pub(in crate::rules) struct Word {
     pub pieces: Vec<Piece>,
     /// Text inside braces and `${…}`, which may or may not become part of the word.
     pub aside: String,
@@ -68,11 +90,12 @@ pub(super) struct Word {
     pub start: usize,
     pub end: usize,
     braces: usize,
-    quotes: bool,
+    /// Some of it is quoted.
+    pub quotes: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Piece {
+pub(in crate::rules) enum Piece {
     Text(String),
     /// `$NAME` or `${NAME}`.
     Var(String),
@@ -134,7 +157,7 @@ impl Word {
 }
 
 /// Reads a whole text as a script.
-pub(super) fn read(source: &str) -> Script {
+pub(in crate::rules) fn read(source: &str) -> Script {
     Lexer::new(source, 0).script(false)
 }
 
@@ -210,12 +233,24 @@ struct Lexer<'a> {
     broken: bool,
     pipes: bool,
     diverts: bool,
+    conditional: bool,
+    opened: usize,
     pending: Vec<Pending>,
 }
 
 impl<'a> Lexer<'a> {
     fn new(source: &'a str, depth: usize) -> Self {
-        Lexer { source, at: 0, depth, broken: false, pipes: false, diverts: false, pending: Vec::new() }
+        Lexer {
+            source,
+            at: 0,
+            depth,
+            broken: false,
+            pipes: false,
+            diverts: false,
+            conditional: false,
+            opened: 0,
+            pending: Vec::new(),
+        }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -330,6 +365,8 @@ impl<'a> Lexer<'a> {
         let (mut groups, mut cases) = (0usize, 0usize);
         let mut leading = self.depth == 1;
         let mut after_group = false;
+        let mut joined = Joined::Then;
+        let mut subshells: Vec<usize> = Vec::new();
         loop {
             self.blanks();
             let Some(b) = self.peek() else {
@@ -351,9 +388,17 @@ impl<'a> Lexer<'a> {
                     }
                 }
                 b';' => self.at += 1,
-                b'&' if self.ahead(1) != Some(b'>') => self.at += if self.sees("&&") { 2 } else { 1 },
-                b'|' if self.sees("||") => self.at += 2,
+                b'&' if self.sees("&&") => {
+                    joined = Joined::And;
+                    self.at += 2;
+                }
+                b'&' if self.ahead(1) != Some(b'>') => self.at += 1,
+                b'|' if self.sees("||") => {
+                    joined = Joined::Or;
+                    self.at += 2;
+                }
                 b'|' => {
+                    joined = Joined::Pipe;
                     self.pipes = true;
                     self.at += if self.sees("|&") { 2 } else { 1 };
                     let from = if after_group { 0 } else { out.len().saturating_sub(1) };
@@ -364,6 +409,8 @@ impl<'a> Lexer<'a> {
                     None => {
                         self.at += 1;
                         groups += 1;
+                        self.opened += 1;
+                        subshells.push(self.opened);
                         if groups > DEEPEST {
                             self.broken = true;
                             self.at = self.source.len();
@@ -374,6 +421,7 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     if groups > 0 {
                         groups -= 1;
+                        subshells.pop();
                     } else if closing {
                         return out;
                     } else {
@@ -386,6 +434,11 @@ impl<'a> Lexer<'a> {
                     let before = out.len();
                     self.command(&mut out, &mut cases, leading, after_group);
                     leading = false;
+                    for command in &mut out[before..] {
+                        command.joined = std::mem::take(&mut joined);
+                        command.subshells.clone_from(&subshells);
+                        command.conditional = self.conditional;
+                    }
                     after_group = out[before..].last().is_some_and(|c| c.after_group);
                     // A group's redirection is that of all in it.
                     if after_group && out[before..].iter().any(|c| c.flows) {
@@ -413,6 +466,7 @@ impl<'a> Lexer<'a> {
                     if c.words.len() == 1 && self.peek() == Some(b')') {
                         self.at += 1;
                         self.diverts = true;
+                        self.conditional = true;
                         c.leading = false;
                         // The name stands where a command can: R69 hears of a function `leaf`, others do no harm.
                         if c.words[0].literal().is_some_and(super::is_leaf) {
@@ -445,6 +499,8 @@ impl<'a> Lexer<'a> {
             }
             let Some(word) = self.assignment(word, &mut c) else { continue };
             let reserved = if c.assigns.is_empty() { word.bare().map(str::to_owned) } else { None };
+            const BRANCHES: [&str; 7] = ["if", "while", "until", "for", "select", "case", "function"];
+            self.conditional |= reserved.as_deref().is_some_and(|word| BRANCHES.contains(&word));
             match reserved.as_deref() {
                 Some("if" | "then" | "elif" | "else" | "do" | "while" | "until" | "!" | "{") => c.after_group = false,
                 Some("time") => {
@@ -608,6 +664,12 @@ impl<'a> Lexer<'a> {
         } else {
             let nowhere = matches!(target.literal(), Some("/dev/null" | "1" | "2" | "&1" | "&2"));
             c.flows |= operator.contains('>') && !nowhere;
+            // `2>&1`, `>&-`: another name for a file that is open.
+            let renames = operator.ends_with('&')
+                && target.literal().is_some_and(|t| t.bytes().all(|b| b.is_ascii_digit() || b == b'-'));
+            if operator.contains('>') && !renames {
+                c.writes.push(c.targets.len());
+            }
             c.targets.push(target);
         }
     }
