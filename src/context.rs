@@ -103,7 +103,7 @@ fn waits(number: usize) -> &'static str {
 /// Returns the reminder of open to-dos, the most urgent first (R95, R54): `head` says which.
 pub fn todos(fence: &Fence, head: &str, todos: &[&OpenTodo<'_>]) -> String {
     let mut out = format!(
-        "leaf: {} {head}. Take them in your own order: leaf task start ID TEXT; the answer; leaf task end ID done|failed|dropped.\n",
+        "leaf: {} {head}. In your own order: leaf task start ID TEXT; the answer; leaf task end ID done|failed|dropped.\n",
         count(todos.len(), "open to-do")
     );
     let mut titles = String::new();

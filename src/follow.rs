@@ -205,7 +205,7 @@ impl Follower<'_> {
             let reading = Reading::new(&page.id, &page.record, view, &seat, now);
             for thread in view.in_order() {
                 if let Some(Holder::Fork(actor, TurnState::Resting)) = reading.holder(thread)
-                    && thread.input().any(|message| !message.picked_up_by(actor.turn))
+                    && thread.shared().any(|message| !message.picked_up_by(actor.turn))
                 {
                     further.push((page.id.clone(), actor.turn, thread.id));
                 }

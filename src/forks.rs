@@ -180,7 +180,7 @@ pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Opt
         return Ok(None);
     };
     let Some(agent) = fork.agent.clone() else { return Ok(None) };
-    let new: Vec<_> = found.input().filter(|message| !message.picked_up_by(turn)).collect();
+    let new: Vec<_> = found.shared().filter(|message| !message.picked_up_by(turn)).collect();
     let Some(newest) = new.last().map(|message| message.id) else { return Ok(None) };
     let bundle = Bundle { thread: found, messages: new };
     let messages: Vec<MessageId> = bundle.messages.iter().map(|message| message.id).collect();

@@ -517,7 +517,11 @@ impl<'a> Hook<'a> {
             if recovers {
                 self.say_debts(page, &inbox, Moment::Recovery, output)?;
             }
-            say_todos(inbox.todos.iter(), "on this session's page", output)?;
+            // One whose line is unread comes with that (R95).
+            let unread = |open: &&OpenTodo<'_>| {
+                seat.state.clerk.iter().any(|line| line.todo.as_ref() == Some(&(page.id.clone(), open.todo.id)))
+            };
+            say_todos(inbox.todos.iter().filter(|open| !unread(open)), "on this session's page", output)?;
         }
         Ok(())
     }
@@ -622,7 +626,15 @@ impl<'a> Hook<'a> {
                 output.after.push(Entry { turn: state.main.as_ref().map(|main| main.id), ..told });
             }
             if why == Some(Continue::Todo) {
-                say_todos(inbox.unstarted(), "that nobody started", output)?;
+                // One whose line was just said has been said (R95).
+                let said = |open: &&OpenTodo<'_>| {
+                    state.clerk.iter().any(|line| {
+                        line.todo.as_ref() == Some(&(page.id.clone(), open.todo.id))
+                            && output.after.iter().any(|entry| entry.lines.contains(&line.id))
+                    })
+                };
+                let unsaid: Vec<_> = inbox.unstarted().filter(|open| !said(open)).collect();
+                say_todos(unsaid.into_iter(), "that nobody started", output)?;
             }
             if matches!(moment, Moment::Prompt | Moment::Stop { again: false }) {
                 self.say_debts(&page, &inbox, moment, output)?;

@@ -18,6 +18,7 @@ use crate::pointer;
 use crate::refused::{Refused, Usage};
 use crate::rules::answer::{self, Answer};
 use crate::rules::writes;
+use crate::session::journal::ClerkLine;
 use crate::text;
 
 /// `leaf thread …`
@@ -207,6 +208,7 @@ fn withdraw(run: &Run, message: &str) -> Result<()> {
     run.write(&speaker, page, |desk| {
         let id: MessageId = prefix.pick("message of yours", users(desk.view()).into_iter())?.into();
         let Some((thread, message)) = desk.view().message(id) else { unreachable_message(id)? };
+        let todo = thread.open_todo(id).map(|todo| todo.id);
         let thread = thread.id;
         if message.withdrawn.is_some() {
             return Err(Refused::by("R8", format!("message {id} is withdrawn already")).of(thread).into());
@@ -218,6 +220,19 @@ fn withdraw(run: &Run, message: &str) -> Result<()> {
             return Err(Refused::by("R8", sentence).of(thread).into());
         }
         let events = desk.append(vec![draft(Author::User, Body::Withdraw { message: id })])?;
+        // A main that heard of its to-do hears that it is gone (R8, R97).
+        if let Some(todo) = todo {
+            let page = desk.page().id.clone();
+            let unread = desk.tx.state().clerk.iter().any(|line| line.todo == Some((page.clone(), todo)));
+            if !unread {
+                desk.tell(
+                    thread,
+                    ClerkLine::new(format!(
+                        "the user took message {id} of thread {thread} back; its to-do {todo} is dropped."
+                    )),
+                );
+            }
+        }
         desk.report(&events[0], &format!("message {id} is withdrawn"), Vec::new())
     })
 }
@@ -341,7 +356,7 @@ fn answer_message(desk: &mut Desktop<'_>, responds: MessageId, text: String, tod
         }
         Answer::New(responds) => {
             let mut notes = answer::notes(thread, responds, holder.as_ref().filter(|_| fork.is_none()), fork.as_ref());
-            if fork.is_none() {
+            if fork.is_none() && thread.answer_takes(responds) {
                 notes.extend(writes::over(&desk.tx.reading(), thread, true));
             }
             let mut drafts = Vec::new();

@@ -791,7 +791,7 @@ fn further(tx: &mut Transaction, turn: TurnId) -> Result<(String, Vec<Entry>)> {
         .map(|thread| Bundle {
             thread,
             messages: thread
-                .input()
+                .shared()
                 .filter(|message| !message.picked_up_by(turn))
                 .collect(),
         })

@@ -291,7 +291,12 @@ fn owed(reading: &Reading<'_>, thread: &Thread) -> Option<Owed> {
         thread: thread.id,
         message: message.id,
         reference: message.pickups.last().map(|pickup| Reference { delivery: pickup.delivery, message: message.id }),
-        owed_by: HolderState::of(reading, &reading.owed_by(thread)),
+        // A to-do's message is main's, whoever holds the rest of the thread (R96, R97).
+        owed_by: if thread.shared().any(|other| other.id == message.id) {
+            HolderState::of(reading, &reading.owed_by(thread))
+        } else {
+            HolderState::of(reading, &Holder::Main(None))
+        },
     })
 }
 

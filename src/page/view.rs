@@ -181,6 +181,11 @@ impl Message {
         self.author == Author::User && self.withdrawn.is_none() && self.answered.is_none() && self.settled.is_none()
     }
 
+    /// Whether a failed or dropped to-do made it main's input again (R97).
+    pub fn is_returned(&self) -> bool {
+        self.again > 0
+    }
+
     /// Whether a turn itself picked it up.
     pub fn picked_up_by(&self, turn: TurnId) -> bool {
         self.pickups.iter().any(|pickup| pickup.actor.turn == turn)
@@ -228,9 +233,29 @@ impl Thread {
         self.messages.iter().filter(|message| message.waits())
     }
 
-    /// Returns the waiting messages without an open to-do: those that deliveries, holding and keeping back see (R96).
+    /// Returns the waiting messages without an open to-do: those that deliveries and keeping back see (R96).
     pub fn input(&self) -> impl DoubleEndedIterator<Item = &Message> {
         self.waiting().filter(|message| self.open_todo(message.id).is_none())
+    }
+
+    /// Returns the input that is main's alone: a to-do of it failed or was dropped (R97). As one with an open to-do it stands
+    /// outside of who holds the thread.
+    pub fn returned(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        self.input().filter(|message| message.is_returned())
+    }
+
+    /// Returns the input that whoever holds the thread has.
+    pub fn shared(&self) -> impl DoubleEndedIterator<Item = &Message> {
+        self.input().filter(|message| !message.is_returned())
+    }
+
+    /// Whether an answer to this message takes the thread from who holds it (R49): not one that covers only what stands outside
+    /// of holding, a to-do's message (R96, R97).
+    pub fn answer_takes(&self, responds: MessageId) -> bool {
+        let Some(message) = self.message(responds) else { return true };
+        let aside =
+            message.is_returned() || self.todos.iter().any(|todo| todo.is_open() && todo.source == Some(responds));
+        !aside || self.shared().any(|other| other.seq <= message.seq)
     }
 
     /// Returns the newest waiting message that owes; it carries the reference (R6).
@@ -260,19 +285,19 @@ impl Thread {
     /// As [`Thread::holding_take`], with a message that counts though it has an open to-do.
     fn holding_take_of(&self, besides: Option<MessageId>) -> Option<&Take> {
         let counts = |id: &MessageId| {
-            self.waiting()
-                .any(|message| message.id == *id && (besides == Some(*id) || self.open_todo(message.id).is_none()))
+            self.waiting().any(|message| message.id == *id && besides == Some(*id))
+                || self.shared().any(|message| message.id == *id)
         };
         self.takes.iter().rev().find(|take| take.holds.iter().any(counts))
     }
 
     /// Returns the turn that holds the thread as far as the log alone tells, and whether it does by a take of what waits.
     fn held_from(&self, besides: Option<MessageId>) -> Option<(TurnId, bool)> {
-        let waits = |message: &Message| besides == Some(message.id) || self.open_todo(message.id).is_none();
+        let waits = self.waiting().any(|message| besides == Some(message.id)) || self.shared().next().is_some();
         match self.holding_take_of(besides) {
             Some(take) => Some((take.actor.turn, true)),
             // Where nothing is left to be held, nobody holds it.
-            None if !self.waiting().any(waits) => None,
+            None if !waits => None,
             None => self.last_take().filter(|take| take.actor.by == By::Fork).map(|take| (take.actor.turn, false)),
         }
     }
@@ -414,20 +439,27 @@ impl View {
                 thread.line = Some(text.clone());
                 // An agent's line also counts as a start on the newest waiting message that it holds (R11).
                 if let Some(actor) = actor {
-                    let held = thread.held_by(actor.turn, None) || actor.by == By::Main;
-                    let newest = thread.input().next_back().map(|message| message.id);
-                    if let (true, Some(message)) = (held, newest.and_then(|id| thread.message_mut(id))) {
+                    let newest = match actor.by {
+                        By::Main => thread.input().next_back(),
+                        By::Fork => thread.shared().next_back().filter(|_| thread.held_by(actor.turn, None)),
+                    };
+                    if let Some(message) = newest.map(|message| message.id).and_then(|id| thread.message_mut(id)) {
                         message.starts.push(Start { seq: event.seq, actor: actor.clone(), text: text.clone() });
                     }
                 }
             }
             Body::Pickup { thread, messages, delivery, actor } => {
                 let Some(thread) = self.threads.get_mut(thread) else { return };
+                let aside =
+                    thread.returned().filter(|message| messages.contains(&message.id)).count() == messages.len();
                 for id in messages {
                     if let Some(message) = thread.message_mut(*id) {
                         let pickup = Pickup { seq: event.seq, ts: event.ts, delivery: *delivery, actor: actor.clone() };
                         message.pickups.push(pickup);
                     }
+                }
+                if aside {
+                    return;
                 }
                 let from = thread.held_from(None);
                 thread.takes.push(Take {
@@ -493,10 +525,11 @@ impl View {
 
 impl Thread {
     /// An answer covers every user's message up to the one it names, but those with an open to-do, which an answer covers
-    /// only by naming them (R96).
+    /// only by naming them (R96), and, where it is a fork's, those of a failed or dropped one (R97).
     fn answer(&mut self, event: &Event, responds: MessageId, actor: &Actor) {
         // The to-do of the same write comes before it, and is not there yet for who holds what.
         let same_write = |todo: &Todo| todo.source == Some(responds) && todo.seq + 1 == event.seq;
+        let takes = self.todos.iter().any(same_write) || self.answer_takes(responds);
         let besides = self.todos.iter().any(same_write).then_some(responds);
         let held = self.held_by(actor.turn, besides);
         let from = self.held_from(besides);
@@ -507,6 +540,8 @@ impl Thread {
             .filter(|message| message.seq <= until && message.author == Author::User)
             .filter(|message| message.withdrawn.is_none() && message.answered.is_none())
             .filter(|message| message.id == responds || self.open_todo(message.id).is_none())
+            // What is main's alone a fork never saw (R97).
+            .filter(|message| message.id == responds || !message.is_returned() || actor.by == By::Main)
             .map(|message| message.id)
             .collect();
         for id in covered {
@@ -515,8 +550,11 @@ impl Thread {
             }
         }
         self.line = None;
+        if !takes {
+            return;
+        }
         // An answer by a turn that doesn't hold the thread takes every message waiting then (R49).
-        let holds = if held { Vec::new() } else { self.input().map(|message| message.id).collect() };
+        let holds = if held { Vec::new() } else { self.shared().map(|message| message.id).collect() };
         self.takes.push(Take { seq: event.seq, actor: actor.clone(), ts: event.ts, from, holds });
     }
 }

@@ -51,8 +51,8 @@ fn judge_thread(thread: &Thread, turn: &ForkTurn, picked: bool) -> Option<Weight
     let (mut left, mut others) = (false, false);
     for message in judged {
         if message.waits() {
-            // With an open to-do it stands outside (R96): nobody holds it, and main owes it.
-            if thread.open_todo(message.id).is_none() {
+            // With an open to-do it stands outside (R96), after one it is main's (R97): nobody holds it, and main owes it.
+            if thread.open_todo(message.id).is_none() && !message.is_returned() {
                 if holds { left = true } else { others = true }
             }
             continue;

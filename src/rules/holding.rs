@@ -93,7 +93,12 @@ impl<'a> Reading<'a> {
     /// Returns who holds the thread's waiting messages, or, where nothing waits, the turn of the last answer (R50). A message
     /// with an open to-do stands outside (R96). `None` where messages wait that nobody has.
     pub fn holder(&self, thread: &'a Thread) -> Option<Holder<'a>> {
-        if thread.input().next().is_none() {
+        if thread.shared().next().is_none() {
+            if let Some(message) = thread.returned().next_back() {
+                // It is main's alone (R97), once main got it.
+                let pickup = message.pickups.iter().rev().find(|pickup| pickup.seq > message.again);
+                return pickup.map(|pickup| self.as_holder(&pickup.actor));
+            }
             let answer = thread.messages.iter().rev().find(|message| message.responds.is_some())?;
             return answer.actor.as_ref().map(|actor| self.as_holder(actor));
         }
@@ -106,7 +111,7 @@ impl<'a> Reading<'a> {
     /// Returns who owes the thread's answer now (R52): the line fork while it is kept back, the holder while it is a running
     /// fork, else main, to whom an ended turn's debt falls (R51).
     pub fn owed_by(&self, thread: &'a Thread) -> Holder<'a> {
-        if thread.input().next().is_none() {
+        if thread.shared().next().is_none() {
             return Holder::Main(None);
         }
         match self.holder(thread) {
@@ -119,7 +124,7 @@ impl<'a> Reading<'a> {
 
     /// Whether main owes an earlier message of the thread, one without an open to-do (R13(a), `main_owed`).
     pub fn main_owes(&self, thread: &'a Thread) -> bool {
-        matches!(self.owed_by(thread), Holder::Main(_)) && thread.input().any(|message| message.owes)
+        self.mains_input(thread).any(|message| message.owes)
     }
 
     /// Whether the thread's input is main's: it is neither kept back (R18) nor held by a running fork (R61).
@@ -130,7 +135,7 @@ impl<'a> Reading<'a> {
     /// Returns the thread's messages that are main's input.
     pub fn mains_input(&self, thread: &'a Thread) -> impl DoubleEndedIterator<Item = &'a Message> {
         let mains = self.is_mains(thread);
-        thread.input().filter(move |_| mains)
+        thread.input().filter(move |message| mains || message.is_returned())
     }
 }
 

@@ -83,7 +83,7 @@ pub fn never_a_forks(what: &str) -> Refused {
 /// Returns what is said beside a write of main's on a thread that a running fork holds or that is kept back (R63). `answers`:
 /// the write is an answer, which takes the thread.
 pub fn over(reading: &Reading<'_>, thread: &Thread, answers: bool) -> Option<String> {
-    if thread.input().next().is_none() {
+    if thread.shared().next().is_none() {
         // A running fork that answered still has the thread (R48).
         let take = thread.last_take().filter(|take| take.actor.by == By::Fork)?;
         let name = take.actor.name.as_deref().unwrap_or("a fork");

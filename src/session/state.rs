@@ -379,6 +379,10 @@ impl State {
                 if let Some(seqs) = &entry.interrupted {
                     self.interrupted.clone_from(seqs);
                     self.stopped = true;
+                    // What was there then waits for the next prompt (R105).
+                    for line in &mut self.clerk {
+                        line.wake = false;
+                    }
                 }
                 if let Some(main) = self.main.as_mut().filter(|main| Some(main.id) == entry.turn) {
                     main.ended = Some(entry.ts);
