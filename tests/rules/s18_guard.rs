@@ -165,6 +165,10 @@ fn r114_paths_are_resolved() {
         shown(project.join("out/../x")),
         shown(project.join("a/new/tree/x.txt")),
         shown(project.join("name with\nlines")),
+        // The client takes the blanks away.
+        format!(" {}", shown(project.join("x"))),
+        format!("\n\t{}", shown(tmp.join("src/x"))),
+        " ~/../project/x".into(),
         "src/x".into(),
         "./x".into(),
         "../project/x".into(),
