@@ -472,6 +472,7 @@ fn r115_git_that_changes_the_project_or_its_branch_is_denied() {
             "git commit -m x",
             "git commit --amend --no-edit",
             "git -c user.name=x commit -am 'a message'",
+            "git -c core.editor=true rebase -i main",
             "git --no-pager commit -m \"$(cat message)\"",
             "git push",
             "git push origin HEAD:main",
