@@ -229,7 +229,7 @@ fn agents_edit(
     let forbidden = |turn: Option<TurnId>| {
         let path = path().filter(|_| record.switches.guard)?;
         let (ground, disk) = guard::ground(event, &record, turn);
-        let guarded = ground.edit(&disk, path.as_ref())?;
+        let guarded = ground.edit(&disk, &path)?;
         Some(guard::edits(tool, &path, &guarded))
     };
     if let Some(denied) = name(event, agent, &mut known, || forbidden(None).is_some())? {
@@ -253,7 +253,7 @@ fn headless_edit(env: &Env, event: &Event<'_>, tool: &str, input: &serde_json::v
         return Ok(Decision::Silent);
     };
     let (ground, disk) = guard::ground(event, &known.session.record, Some(turn.id));
-    Ok(match ground.edit(&disk, path.as_ref()) {
+    Ok(match ground.edit(&disk, &path) {
         Some(guarded) => known.guarded("R114", &guard::edits(tool, &path, &guarded), Some(&turn), None),
         None => Decision::Silent,
     })

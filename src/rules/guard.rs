@@ -56,11 +56,13 @@ pub struct Guarded {
 }
 
 impl Ground {
-    /// R114: the place in the project that an editing tool would write to by this path, if it is one. A client takes `..` out of
-    /// a path before anyone looks at links, the kernel after; where either leads into the project, the path does.
-    pub fn edit(&self, files: &dyn Files, path: &Path) -> Option<Guarded> {
-        let path = self.absolute(path);
-        self.guarded(files, &without_dots(&path)).or_else(|| self.guarded(files, &path))
+    /// R114: the place in the project that an editing tool would write to by this path, if it is one. A client takes the blanks
+    /// around a path and `..` out of it before anyone looks at links, the kernel after; where either leads into the project, the
+    /// path does.
+    pub fn edit(&self, files: &dyn Files, path: &str) -> Option<Guarded> {
+        let trimmed = path.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+        let (trimmed, given) = (self.absolute(Path::new(trimmed)), self.absolute(Path::new(path)));
+        [without_dots(&trimmed), trimmed, given].iter().find_map(|path| self.guarded(files, path))
     }
 
     /// Returns the place that a write to this absolute path would change, if it lies in the project and is not the fork's own.
@@ -215,33 +217,33 @@ pub(super) mod tests {
     #[test]
     fn r114_a_file_system_that_folds_case_has_one_project_under_all_its_names() {
         let mut files = Told { files: BTreeMap::from([("/w".into(), 2), ("/w/p".into(), 3)]), ..Told::default() };
-        assert_eq!(ground("/w/p").edit(&files, Path::new("/W/P/new/x")), None);
+        assert_eq!(ground("/w/p").edit(&files, "/W/P/new/x"), None);
         files.folds = true;
-        assert!(ground("/w/p").edit(&files, Path::new("/W/P/new/x")).is_some());
-        assert_eq!(ground("/w/p").edit(&files, Path::new("/W/Q/x")), None);
+        assert!(ground("/w/p").edit(&files, "/W/P/new/x").is_some());
+        assert_eq!(ground("/w/p").edit(&files, "/W/Q/x"), None);
     }
 
     #[test]
     fn r114_a_bind_mount_of_the_project_is_the_project() {
         let files = Told { files: BTreeMap::from([("/w/p".into(), 3), ("/mnt/b".into(), 3)]), ..Told::default() };
-        assert!(ground("/w/p").edit(&files, Path::new("/mnt/b/src/x")).is_some());
-        assert_eq!(ground("/w/p").edit(&files, Path::new("/mnt/x")), None);
+        assert!(ground("/w/p").edit(&files, "/mnt/b/src/x").is_some());
+        assert_eq!(ground("/w/p").edit(&files, "/mnt/x"), None);
     }
 
     #[test]
     fn r114_the_scratch_directory_is_own_only_as_leaf_made_it() {
         let mut files = Told::default();
         let ground = Ground { scratch: Some("/p/tmp/leaf-1/aa".into()), ..ground("/p") };
-        assert_eq!(ground.edit(&files, Path::new("/p/tmp/leaf-1/aa/x")), None);
-        assert!(ground.edit(&files, Path::new("/p/tmp/leaf-1/bb/x")).is_some());
+        assert_eq!(ground.edit(&files, "/p/tmp/leaf-1/aa/x"), None);
+        assert!(ground.edit(&files, "/p/tmp/leaf-1/bb/x").is_some());
         for at in ["/p/tmp/leaf-1/aa", "/p/tmp/leaf-1"] {
             files.links = BTreeMap::from([(at.into(), "/p/src".into())]);
-            assert!(ground.edit(&files, Path::new("/p/tmp/leaf-1/aa/x")).is_some(), "{at}");
-            assert!(ground.edit(&files, Path::new("/p/src/x")).is_some(), "{at}");
+            assert!(ground.edit(&files, "/p/tmp/leaf-1/aa/x").is_some(), "{at}");
+            assert!(ground.edit(&files, "/p/src/x").is_some(), "{at}");
         }
         // Where the temporary directory itself is a link, it is the same place.
         files.links = BTreeMap::from([("/p/tmp".into(), "/p/var".into())]);
-        assert_eq!(ground.edit(&files, Path::new("/p/var/leaf-1/aa/x")), None);
+        assert_eq!(ground.edit(&files, "/p/var/leaf-1/aa/x"), None);
     }
 
     /// The disk as it is.
@@ -318,7 +320,7 @@ pub(super) mod tests {
                 let ground = Ground { projects: vec![root.join("p")], cwd: root.clone(), ..Ground::default() };
                 prop_assert_eq!(ground.guarded(&Real, &asked).is_some(), inside);
                 if inside {
-                    prop_assert!(ground.edit(&Real, &asked).is_some());
+                    prop_assert!(ground.edit(&Real, &asked.to_string_lossy()).is_some());
                 }
             }
         }

@@ -165,6 +165,10 @@ fn r114_paths_are_resolved() {
         shown(project.join("out/../x")),
         shown(project.join("a/new/tree/x.txt")),
         shown(project.join("name with\nlines")),
+        // The client takes the blanks away.
+        format!(" {}", shown(project.join("x"))),
+        format!("\n\t{}", shown(tmp.join("src/x"))),
+        " ~/../project/x".into(),
         "src/x".into(),
         "./x".into(),
         "../project/x".into(),
@@ -468,6 +472,7 @@ fn r115_git_that_changes_the_project_or_its_branch_is_denied() {
             "git commit -m x",
             "git commit --amend --no-edit",
             "git -c user.name=x commit -am 'a message'",
+            "git -c core.editor=true rebase -i main",
             "git --no-pager commit -m \"$(cat message)\"",
             "git push",
             "git push origin HEAD:main",

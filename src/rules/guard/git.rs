@@ -49,8 +49,9 @@ impl<'a> Git<'a> {
                 }
                 "-c" | "--namespace" | "--config-env" | "--attr-source" => {
                     let (value, tail) = rest.split_first()?;
-                    // An alias of the line's own may be anything.
-                    if value.text().is_none_or(|text| text.starts_with("alias.") || text.starts_with("core.")) {
+                    // An alias of the line's own may be anything, and its files may be elsewhere.
+                    let moves = |text: &str| text.starts_with("alias.") || text.starts_with("core.worktree");
+                    if value.text().is_none_or(|text| moves(&text.to_ascii_lowercase())) {
                         return None;
                     }
                     rest = tail;
