@@ -2,13 +2,14 @@
 //! gets the answer; what takes them from it, and what they outlive.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::LIMIT;
 use crate::cast::{Who, busy, for_later, let_go, until_in, words};
 use crate::client::{Killed, Run, Sabotage, Step, Terminal, until};
-use crate::lives::{by, leave};
+use crate::lives::{by, kill, leave};
 use crate::model::{Gate, Reply};
 use crate::story::{RULES, SESSION, Story, id};
 
@@ -190,6 +191,53 @@ fn r095_a_busy_main_hears_at_its_stop_boundary_killed() {
     story.settle();
 }
 
+/// The to-do comes while main says its last words: its Stop tells of it.
+fn with_the_last_words(story: &Story, stop: Option<Killed>) {
+    let terminal = story.open_after_a_turn();
+    until_rests(story);
+    let gate = Gate::default();
+    story.cast.says(Who::Main, [Reply::text(LAST).behind(&gate)]);
+    terminal.say("and then");
+    story.request(Who::Main, 1);
+    sorted_for_later(story);
+    let message = story.write(ASKED);
+    let todo = until_opened(story, &message);
+    let sabotage = stop.map(|killed| story.client.sabotage(Step::MainsHook("Stop"), killed, 1));
+    story.cast.says(Who::Main, does_it());
+    gate.open();
+    if let Some(sabotage) = sabotage {
+        sabotage.wait(1);
+        // Nobody heard that its turn is over: the next prompt tells.
+        story.quiet(2, 0);
+        terminal.say("what else");
+    }
+    done(story, &message, &todo);
+    let told = story.request(Who::Main, 2);
+    assert!(told.text().contains(if stop.is_some() { "what else" } else { UNSTARTED }), "{told:?}");
+    // Two prompts, the one that tells, and the to-do's three.
+    story.quiet(6, 0);
+    assert_eq!(story.heard(&todo), 1, "{:?}", story.requests(Who::Main));
+    assert_eq!(told.text().matches(TITLE).count(), 1, "in one line: {told:?}");
+    terminal.exit();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r095_a_to_do_that_comes_with_mains_last_words_is_said_by_its_stop() {
+    let story = Story::new();
+    with_the_last_words(&story, None);
+    story.settle();
+}
+
+/// That Stop dies before it did anything.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r095_a_to_do_that_comes_with_mains_last_words_killed() {
+    let story = Story::new();
+    with_the_last_words(&story, Some(Killed::Before));
+    story.settle();
+}
+
 /// An idle main is woken once, and does it.
 fn beside_an_idle_main(story: &Story, step: Option<(Step<'_>, Killed)>, wakes: usize) {
     let terminal = story.open_after_a_turn();
@@ -236,9 +284,20 @@ fn r095_r105_an_idle_main_is_woken_once_prompt_killed() {
     story.settle();
 }
 
+/// Waits until main's turn has ended for leaf, too: the screen shows its last words before its Stop.
+fn until_rests(story: &Story) {
+    let rests = || {
+        let sessions = fs::read_dir(story.client.path("home/.local/state/leaf/sessions")).ok()?;
+        let journals = sessions.flatten().map(|session| fs::read_to_string(session.path().join("journal.jsonl")));
+        journals.flatten().any(|journal| journal.contains("\"evidence\":\"stop\"")).then_some(())
+    };
+    until("main rests", LIMIT, rests).unwrap_or_else(|late| panic!("{late}"));
+}
+
 /// Main ends its turns without it: each of them is continued once, and it stays open.
 fn never_started(story: &Story, stop: Option<Killed>) {
     let terminal = story.open_after_a_turn();
+    until_rests(story);
     let sabotage = stop.map(|killed| story.client.sabotage(Step::MainsHook("Stop"), killed, 1));
     sorted_for_later(story);
     let message = story.write(ASKED);
@@ -281,6 +340,112 @@ fn r095_a_stop_goes_on_for_it_once_a_turn_and_it_stays_open() {
 fn r095_a_stop_goes_on_for_it_once_a_turn_killed() {
     let story = Story::new();
     never_started(&story, Some(Killed::Before));
+    story.settle();
+}
+
+/// Main is interrupted after the to-do was opened and before it heard of it.
+fn interrupted(story: &Story) -> (Terminal<'_>, Value, String) {
+    let terminal = story.open_after_a_turn();
+    story.cast.says(Who::Main, [busy("one")]);
+    terminal.say("look around");
+    until_in(&story.client, "one");
+    sorted_for_later(story);
+    let message = story.write(ASKED);
+    let todo = until_opened(story, &message);
+    terminal.press(&["Escape"]);
+    terminal.wait("the interruption", |screen| screen.contains("Interrupted"));
+    (terminal, message, todo)
+}
+
+/// The person's next prompt tells of it, and nothing before.
+fn told_by_the_next_prompt(story: &Story, terminal: &Terminal<'_>, message: &Value, todo: &str) {
+    // What doesn't come can only be waited for; the watch would wake after a second.
+    std::thread::sleep(Duration::from_secs(3));
+    story.quiet(2, 0);
+    owed(story, message, todo);
+    story.cast.says(Who::Main, does_it());
+    terminal.say("go on");
+    done(story, message, todo);
+    let told = story.request(Who::Main, 2);
+    assert!(told.text().contains("go on") && told.text().contains(todo), "{told:?}");
+    story.quiet(6, 0);
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r105_a_to_do_that_was_there_at_an_interruption_waits_for_the_next_prompt() {
+    let story = Story::new();
+    let (terminal, message, todo) = interrupted(&story);
+    told_by_the_next_prompt(&story, &terminal, &message, &todo);
+    terminal.exit();
+    story.settle();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r105_a_to_do_at_an_interruption_that_nobody_heard_of_killed() {
+    let story = Story::new();
+    let ended = story.client.sabotage(Step::Command("turn ended"), Killed::Before, 0);
+    let (terminal, message, todo) = interrupted(&story);
+    ended.wait(1);
+    told_by_the_next_prompt(&story, &terminal, &message, &todo);
+    terminal.exit();
+    story.settle();
+}
+
+/// A further message of the thread is small: a fork answers it, and the to-do stays main's.
+fn further(story: &Story, sabotage: impl FnOnce() -> Option<Sabotage>) {
+    let terminal = open_busy(story);
+    sorted_for_later(story);
+    let message = story.write(ASKED);
+    let todo = until_opened(story, &message);
+    let sabotage = sabotage();
+    let small = story.say(&message, "Where is the brush?");
+    until("the fork answers", LIMIT, || (story.answers(&message).len() == 1).then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:#}", story.why(&message)));
+    story.until_ended(&message, &["answer"]);
+    let told = story.request(Who::Fork, 0);
+    assert_eq!(told.references().len(), 1, "{told:?}");
+    assert!(told.references()[0].ends_with(id(&small, "id")), "the further one alone: {told:?}");
+    let thread = story.thread(&message);
+    assert_eq!((&thread["status"], &thread["todos"][0]["state"]), (&json!("todo"), &json!("open")), "{thread:#}");
+    assert_eq!(story.asked(Who::Main), 1, "main sits in its call");
+
+    story.cast.says(Who::Main, does_it());
+    let_go(&story.client, "one");
+    until_done(story, &message, &todo);
+    until_turns_ended(&terminal, 1);
+    assert_eq!(story.answers(&message), [by("fork", "From the fork."), by("main", ANSWER)]);
+    let thread = story.thread(&message);
+    assert_eq!(thread["status"], "answered", "{thread:#}");
+    let messages = thread["messages"].as_array().expect("messages").iter();
+    let responds: Vec<_> =
+        messages.filter(|other| other["author"] == "agent").map(|reply| &reply["responds"]).collect();
+    assert_eq!(responds, [&small["id"], &message["id"]], "{thread:#}");
+    nothing_open(story);
+    story.quiet(5, 0);
+    assert_eq!((story.heard(&todo), story.heard("answered thread")), (1, 1));
+    assert_eq!((story.heard(ASKED), story.heard("Where is the brush?")), (0, 0), "never main's input");
+    if let Some(sabotage) = sabotage {
+        assert_eq!(sabotage.killed(), 1);
+    }
+    leave(terminal);
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r096_a_further_message_is_a_forks_and_the_to_do_stays_mains() {
+    let story = Story::new();
+    further(&story, || None);
+    story.settle();
+}
+
+/// The fork's run is known by its own call alone.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r096_a_further_message_is_a_forks_and_the_to_do_stays_mains_killed() {
+    let story = Story::new();
+    further(&story, || Some(story.client.sabotage(Step::Command("fork started"), Killed::Before, 1)));
     story.settle();
 }
 
@@ -548,6 +713,22 @@ fn r054_r098_a_compacted_main_killed() {
 
 #[test]
 #[ignore = "needs the real client: .ci/run"]
+fn r054_r098_a_resumed_main_hears_of_its_to_do_and_does_it_killed() {
+    let story = Story::new();
+    let (terminal, message, todo) = with_one_open(&story);
+    kill(&[story.client.pid()]);
+    drop(terminal);
+    until("everything of it has left", LIMIT, || story.client.processes().is_empty().then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:?}", story.client.processes()));
+    let terminal = story.client.open(&["--resume", SESSION, "--allowedTools", RULES]);
+    story.until_followed();
+    carried_on(&story, &terminal, &message, &todo);
+    terminal.exit();
+    story.settle();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
 fn r098_a_cleared_main_hears_of_its_to_do_and_does_it() {
     let story = Story::new();
     let (terminal, message, todo) = with_one_open(&story);
@@ -593,6 +774,7 @@ fn r098_r110_a_new_client_in_the_project_inherits_a_to_do_and_does_it() {
     story.until_followed();
     carried_on(&story, &terminal, &message, &todo);
     let main = story.requests(Who::Main);
+    assert_eq!(story.wakes(), 1, "{main:?}");
     let told = main.iter().find(|request| request.text().contains("carry on")).expect("the prompt's request");
     assert!(told.text().contains("1 thread with open messages or to-dos"), "R110: {told:?}");
     assert!(!told.conversation().contains("hello there"), "a conversation of its own: {told:?}");
@@ -602,7 +784,7 @@ fn r098_r110_a_new_client_in_the_project_inherits_a_to_do_and_does_it() {
     story.settle();
 }
 
-/// Nobody told the new client's main what it inherits: it does as soon as the person writes, and hears of the to-do at its Stop.
+/// Nobody told the new client's main what it inherits: it does as soon as the person writes, and hears of the to-do at its next Stop.
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r098_r110_a_new_client_in_the_project_killed() {
@@ -611,19 +793,18 @@ fn r098_r110_a_new_client_in_the_project_killed() {
     let start = story.client.sabotage(Step::MainsHook("SessionStart"), Killed::Before, 1);
     let terminal = another_client(&story, first);
     start.wait(1);
-    story.cast.says_first(Who::Main, "carry on", Reply::text(LAST));
+    // It knows of nothing to do.
     story.cast.says_first(Who::Main, "carry on", Reply::text(LAST));
     terminal.say("carry on");
     until_turns_ended(&terminal, 1);
     owed(&story, &message, &todo);
+    story.until_followed();
     let other = story.client.json(&["thread", "new", "Is anyone in?"]);
     story.until_answered(&other);
-    until_done(&story, &message, &todo);
     let state = story.client.json(&["page", "state", id(&message, "thread")]);
     assert_eq!(state["session"], NEXT, "{state:#}");
-    assert_eq!(story.answers(&message), [by("main", ANSWER)]);
-    nothing_open(&story);
-    terminal.exit();
+    carried_on_after_its_stop(&story, &terminal, &message, &todo);
+    leave(terminal);
     story.settle();
 }
 
@@ -703,7 +884,10 @@ fn one_after_the_other(story: &Story, sabotage: Option<Sabotage>) {
     let ladder = story.write("Where is the ladder?");
     story.until_answered(&ladder);
     story.until_ended(&ladder, &["answer"]);
-    assert_eq!((fork_of(story, &key), fork_of(story, &ladder)), ("leaf-standing".to_owned(), "leaf-standing".to_owned()));
+    assert_eq!(
+        (fork_of(story, &key), fork_of(story, &ladder)),
+        ("leaf-standing".to_owned(), "leaf-standing".to_owned())
+    );
     let agents = story.agents(&key);
     assert_eq!((agents.len(), &agents), (1, &story.agents(&ladder)), "one agent: {:#}", story.why(&ladder));
     let told = story.requests(Who::Fork).into_iter().find(|request| request.text().contains("Where is the ladder?"));
