@@ -727,6 +727,32 @@ fn r054_r098_a_resumed_main_hears_of_its_to_do_and_does_it_killed() {
     story.settle();
 }
 
+/// The client dies before main heard of it: the next one is woken for it, and told in one line.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r098_r105_a_to_do_that_a_killed_client_never_told_of_wakes_the_next_killed() {
+    let story = Story::new();
+    let terminal = open_busy(&story);
+    sorted_for_later(&story);
+    let message = story.write(ASKED);
+    let todo = until_opened(&story, &message);
+    kill(&[story.client.pid()]);
+    drop(terminal);
+    let_go(&story.client, "one");
+    until("everything of it has left", LIMIT, || story.client.processes().is_empty().then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:?}", story.client.processes()));
+    story.cast.says(Who::Main, does_it());
+    let terminal = story.client.open(&["--resume", SESSION, "--allowedTools", RULES]);
+    done(&story, &message, &todo);
+    // The call that it died in, the wake, the to-do's three.
+    story.quiet(5, 1);
+    assert_eq!(story.heard(&todo), 1, "{:?}", story.requests(Who::Main));
+    let told = story.request(Who::Main, 1);
+    assert_eq!(told.text().matches(TITLE).count(), 1, "in one line: {told:?}");
+    terminal.exit();
+    story.settle();
+}
+
 #[test]
 #[ignore = "needs the real client: .ci/run"]
 fn r098_a_cleared_main_hears_of_its_to_do_and_does_it() {
