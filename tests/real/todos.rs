@@ -213,7 +213,7 @@ fn with_the_last_words(story: &Story, stop: Option<Killed>) {
     }
     done(story, &message, &todo);
     let told = story.request(Who::Main, 2);
-    assert!(told.text().contains(if stop.is_some() { "what else" } else { UNSTARTED }), "{told:?}");
+    assert!(told.text().contains(if stop.is_some() { "what else" } else { "Stop hook" }), "{told:?}");
     // Two prompts, the one that tells, and the to-do's three.
     story.quiet(6, 0);
     assert_eq!(story.heard(&todo), 1, "{:?}", story.requests(Who::Main));
