@@ -21,6 +21,7 @@ mod print;
 mod sessions;
 mod story;
 mod terminal;
+mod todos;
 mod ways;
 mod words;
 

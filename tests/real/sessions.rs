@@ -11,7 +11,7 @@ use crate::LIMIT;
 use crate::cast::{Who, busy, let_go, until_in, words};
 use crate::client::{Killed, Step, Terminal, until};
 use crate::lives::{agent, by, kill, leave};
-use crate::model::Gate;
+use crate::model::{Gate, Reply};
 use crate::story::{RULES, SESSION, Story, id};
 
 /// Asserts that the thread was answered so, and that no turn is left open there.
@@ -204,6 +204,31 @@ fn r105_input_that_was_there_at_an_interruption_waits_and_later_input_wakes() {
     terminal.wait("its words", |screen| screen.matches("that is all from Main").count() == 3);
     let next = story.write("And the next gate?");
     answered_by(&story, &next, &[by("fork", "From the fork.")]);
+    leave(terminal);
+    story.settle();
+}
+
+/// A fork's thread came back to a busy main before that was interrupted: it waits for the next prompt as well.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn r105_a_thread_handed_back_before_an_interruption_waits() {
+    let story = Story::new();
+    let terminal = story.open_after_a_turn();
+    story.cast.says(Who::Main, [busy("main")]);
+    terminal.say("look around");
+    until_in(&story.client, "main");
+    story.cast.says(Who::Fork, [Reply::text("HAND BACK: only main has the key.")]);
+    let message = story.write("Which gate is locked?");
+    story.until_ended(&message, &["hand_back"]);
+    terminal.press(&["Escape"]);
+    terminal.wait("the interruption", |screen| screen.contains("Interrupted"));
+    // What doesn't come can only be waited for; the watch would wake after a second.
+    std::thread::sleep(Duration::from_secs(3));
+    story.quiet(2, 0);
+    terminal.say("go on");
+    answered_by(&story, &message, &[by("main", "From main.")]);
+    let told = story.request(Who::Main, 2);
+    assert!(told.text().contains("go on") && told.text().contains("only main has the key"), "{told:?}");
     leave(terminal);
     story.settle();
 }

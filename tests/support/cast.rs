@@ -47,6 +47,11 @@ pub fn words(line: &str, sort: &str) -> Reply {
     Reply::text(json!({"line": line, "sort": sort}).to_string())
 }
 
+/// What a line fork says of work for later: the line and the to-do's title.
+pub fn for_later(line: &str, title: &str) -> Reply {
+    Reply::text(json!({"line": line, "sort": "significant", "title": title}).to_string())
+}
+
 /// A Bash call of `leaf thread reply` to what the actor was handed last.
 pub fn reply(text: &str) -> Reply {
     Reply::bash(format!("leaf thread reply REF '{text}'"))
@@ -81,7 +86,8 @@ struct Part {
 
 /// What each actor says next, first said first.
 ///
-/// In a Bash call `REF` stands for the newest reference that the actor was handed, `THREAD` for the newest thread.
+/// In a Bash call `REF` stands for the newest reference that the actor was handed, `THREAD` for the newest thread, `TODO` for the
+/// newest to-do that it was told of, `SOURCE` for the message that is to be answered with it.
 #[derive(Clone, Default)]
 pub struct Cast(Arc<Mutex<Vec<Part>>>);
 
@@ -102,6 +108,11 @@ impl Cast {
             Some(other) => other.replies.extend(part.replies),
             None => parts.insert(at, part),
         }
+    }
+
+    /// The same, one reply that is said before those that were given to that actor.
+    pub fn says_first(&self, who: Who, about: &str, reply: Reply) {
+        self.parts().insert(0, Part { who, about: about.to_owned(), replies: VecDeque::from([reply]) });
     }
 
     /// The model's next words.
@@ -138,8 +149,19 @@ fn fill(said: &str) -> impl Fn(&str) -> String + '_ {
     move |command| {
         let reference = references(said).pop().unwrap_or_default();
         let thread = said.rsplit_once("Thread ").and_then(|(_, after)| after.get(..8)).unwrap_or_default();
-        command.replace("REF", &reference).replace("THREAD", thread)
+        let filled = command.replace("REF", &reference).replace("THREAD", thread);
+        filled.replace("TODO", id_behind(said, "to-do ")).replace("SOURCE", id_behind(said, "leaf thread reply "))
     }
+}
+
+/// The last id that stands behind this; a reference is none.
+fn id_behind<'s>(said: &'s str, words: &str) -> &'s str {
+    let ids = said.rmatch_indices(words).filter_map(|(at, _)| {
+        let (id, rest) = said[at + words.len()..].split_at_checked(8)?;
+        let whole = id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        (whole && !rest.starts_with([':', '-'])).then_some(id)
+    });
+    ids.into_iter().next().unwrap_or_default()
 }
 
 fn of_itself(who: Who, request: &Request, said: &str) -> Reply {
