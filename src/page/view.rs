@@ -253,8 +253,7 @@ impl Thread {
     /// of holding, a to-do's message (R96, R97).
     pub fn answer_takes(&self, responds: MessageId) -> bool {
         let Some(message) = self.message(responds) else { return true };
-        let aside =
-            message.is_returned() || self.todos.iter().any(|todo| todo.is_open() && todo.source == Some(responds));
+        let aside = message.is_returned() || self.open_todo(responds).is_some();
         !aside || self.shared().any(|other| other.seq <= message.seq)
     }
 
@@ -528,9 +527,14 @@ impl Thread {
     /// only by naming them (R96), and, where it is a fork's, those of a failed or dropped one (R97).
     fn answer(&mut self, event: &Event, responds: MessageId, actor: &Actor) {
         // The to-do of the same write comes before it, and is not there yet for who holds what.
-        let same_write = |todo: &Todo| todo.source == Some(responds) && todo.seq + 1 == event.seq;
-        let takes = self.todos.iter().any(same_write) || self.answer_takes(responds);
-        let besides = self.todos.iter().any(same_write).then_some(responds);
+        let same_write = |todo: &Todo| {
+            let own = todo.actor.as_ref().is_some_and(|by| by.turn == actor.turn);
+            own && todo.source == Some(responds) && todo.seq + 1 == event.seq
+        };
+        let opened = self.todos.iter().any(same_write);
+        let returned = self.message(responds).is_some_and(Message::is_returned);
+        let takes = (opened && !returned) || self.answer_takes(responds);
+        let besides = (opened && !returned).then_some(responds);
         let held = self.held_by(actor.turn, besides);
         let from = self.held_from(besides);
         let Some(until) = self.message(responds).map(|message| message.seq) else { return };

@@ -16,7 +16,7 @@ pub fn fork_may(reading: &Reading<'_>, thread: &Thread, fork: &Actor) -> Result<
     let agent = |actor: &Actor| {
         reading.state.fork(actor.turn).and_then(|turn| turn.agent.clone()).or_else(|| actor.agent.clone())
     };
-    let by_itself = reading.state.fork(fork.turn).is_some_and(|turn| turn.thread.is_none());
+    let by_itself = reading.state.fork(fork.turn).is_some_and(|turn| turn.by_itself);
     let own = |actor: &Actor| {
         let same = actor.by == By::Fork && fork.agent.is_some() && agent(actor) == fork.agent;
         actor.turn == fork.turn || (by_itself && !took(thread, fork.turn) && same)

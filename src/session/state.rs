@@ -104,6 +104,9 @@ pub struct ForkTurn {
     pub naming: Option<Naming>,
     /// The client's id of the tool use that started its run.
     pub tool_use: Option<String>,
+    /// Whether the client began its run by itself: leaf did not start it (R45).
+    #[serde(default)]
+    pub by_itself: bool,
     /// Its generation.
     pub generation: Option<Generation>,
     /// When it opened.
@@ -549,6 +552,7 @@ impl State {
             agent: entry.agent.clone(),
             naming: entry.naming,
             tool_use: None,
+            by_itself: false,
             generation: self.generation,
             opened: entry.ts,
             renewed: entry.ts,
@@ -613,6 +617,7 @@ impl State {
             agent: entry.agent.clone(),
             naming: None,
             tool_use: None,
+            by_itself: true,
             generation: self.generation,
             opened: entry.ts,
             renewed: entry.ts,

@@ -634,6 +634,22 @@ impl<'r> Day<'r> {
         self.forks().into_iter().rev().find(|turn| self.runs[turn].agent == agent)
     }
 
+    /// R34: the agent of the generation's last ended run of ours, but one whose last run never began (R91).
+    fn standing(&self) -> Option<usize> {
+        let ended = |turn: &Turn| self.state.fork(self.turns[*turn]).and_then(|fork| fork.ended);
+        let ours = |turn: &Turn| self.state.fork(self.turns[*turn]).is_some_and(|fork| fork.thread.is_some());
+        let last = |agent: usize| self.runs.iter().filter(|(_, r)| r.agent == agent).max_by_key(|(turn, _)| **turn);
+        let mut over: Vec<Turn> = self
+            .runs
+            .iter()
+            .filter(|(turn, r)| r.over && r.named && r.generation == self.generation && ours(turn))
+            .filter(|(_, r)| last(r.agent).is_some_and(|(_, r)| r.begun))
+            .map(|(turn, _)| *turn)
+            .collect();
+        over.sort_by_key(|turn| (ended(turn), *turn));
+        over.last().map(|turn| self.runs[turn].agent)
+    }
+
     /// R81 over all threads: the gravest counts.
     fn judged(&self, turn: Turn) -> Outcome {
         let of = |thread| self.world.judged(turn, thread, self.now);
@@ -692,7 +708,7 @@ impl<'r> Day<'r> {
             } else {
                 day.reach(thread, None, Act::Message, "ok");
                 let main_owed = day.reading().main_owes(day.thread(thread));
-                let expected = day.world.owed_by(thread, day.now) == Some(Owner::Main);
+                let expected = day.world.main_owes(thread, day.now);
                 day.same(|| format!("whether main owes thread {thread}"), &main_owed, &expected);
                 let body =
                     Body::Message { thread: day.threads[thread], text: "m".to_owned(), owes, title: None, main_owed };
@@ -882,7 +898,11 @@ impl<'r> Day<'r> {
         let resumes = self.last_answer.get(&thread).map(|(turn, _)| *turn).filter(|turn| {
             superseded.is_empty() && self.runs.get(turn).is_some_and(|r| r.over && r.generation == self.generation)
         });
-        let agent = resumes.map(|turn| self.runs[&turn].agent);
+        let agent = match self.most {
+            // R34: the last that ended, whatever its thread.
+            1 => self.standing().filter(|_| superseded.is_empty()),
+            _ => resumes.map(|turn| self.runs[&turn].agent),
+        };
         let goes_on = agent.and_then(|agent| self.agent_runs(agent));
         let expected = match (agent, goes_on) {
             (Some(_), Some(open))
@@ -915,6 +935,7 @@ impl<'r> Day<'r> {
                 return Ok(());
             }
             take::Take::Resume { agent, into, name } => (into, Some(agent), name),
+            take::Take::Spawn if self.most == 1 => (None, None, take::STANDING.to_owned()),
             take::Take::Spawn => (None, None, prompts::name(id)),
         };
         let turn = into.unwrap_or(TurnId(self.turns.len() as u64 + 1));
@@ -1105,7 +1126,7 @@ impl<'r> Day<'r> {
                 Some(holding::Holder::Fork(actor, state)) if actor.turn == id && state.runs()
             );
             let new = |m: &&view::Message| holds && m.pickups.iter().all(|pickup| pickup.actor.turn != id);
-            let found: Vec<MessageId> = self.thread(thread).input().filter(new).map(|m| m.id).collect();
+            let found: Vec<MessageId> = self.thread(thread).shared().filter(new).map(|m| m.id).collect();
             let found = self.numbers(&found);
             let expected = self.world.fork_gets(turn, thread, self.now);
             self.same(|| format!("what turn {turn} gets of thread {thread}"), &found, &expected);
@@ -1579,7 +1600,7 @@ impl<'r> Day<'r> {
     ) -> Result<bool, Killed> {
         let id = self.threads[thread];
         let text = format!("main's {}", self.view.seq);
-        let waiting = self.world.waiting(thread);
+        let waiting = self.world.shared(thread);
         // R63: what is said beside a write over a running fork or the line fork.
         let beside = writes::over(&self.reading(), self.thread(thread), !unasked).is_some();
         if !waiting.is_empty() {

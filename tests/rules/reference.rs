@@ -219,7 +219,8 @@ struct ATodo {
     thread: Thread,
     source: Option<Message>,
     by: Option<Turn>,
-    ended: bool,
+    /// The page's seq as it ended.
+    ended: Option<usize>,
 }
 
 /// A turn took a thread: by picking up, or by an answer; and these messages with it.
@@ -229,6 +230,9 @@ struct Take {
     thread: Thread,
     messages: Vec<Message>,
     by_answer: bool,
+    seq: usize,
+    /// Nothing but messages that are main's alone (R97): it takes no thread.
+    aside: bool,
 }
 
 /// All that was, and what follows from it.
@@ -273,7 +277,7 @@ impl Reference {
         match &entry.fact {
             Fact::Message { thread, owes } => {
                 // Judged as the writer sees it, before its own message.
-                let main_owed = self.owed_by(*thread, now) == Some(Owner::Main);
+                let main_owed = self.main_owes(*thread, now);
                 let ts = self.last_ts.unwrap_or(now);
                 self.messages.push(AMessage {
                     thread: *thread,
@@ -292,7 +296,7 @@ impl Reference {
                 self.messages[*message].withdrawn = true;
                 for todo in &mut self.todos {
                     if todo.source == Some(*message) {
-                        todo.ended = true;
+                        todo.ended.get_or_insert(self.seq);
                     }
                 }
             }
@@ -314,14 +318,14 @@ impl Reference {
                     self.lines.retain(|t| t != thread);
                 }
                 if *todo {
-                    self.todos.push(ATodo { thread: *thread, source: *responds, by: Some(*turn), ended: false });
+                    self.todos.push(ATodo { thread: *thread, source: *responds, by: Some(*turn), ended: None });
                 }
             }
             Fact::Line { thread } => self.lines.push(*thread),
             Fact::Todo { thread, source } => {
-                self.todos.push(ATodo { thread: *thread, source: Some(*source), by: None, ended: false });
+                self.todos.push(ATodo { thread: *thread, source: Some(*source), by: None, ended: None });
             }
-            Fact::TodoEnd { todo } => self.todos[*todo].ended = true,
+            Fact::TodoEnd { todo } => self.todos[*todo].ended = Some(self.seq),
             Fact::Generation => {
                 for turn in &mut self.turns {
                     turn.ended = true;
@@ -359,16 +363,25 @@ impl Reference {
     }
 
     /// An answer covers every message up to the one that it names, but for those with an open to-do
-    /// (R96); by a turn that doesn't hold the thread it takes all that waits (R49).
+    /// (R96) and, where it is a fork's, those that are main's alone (R97); by a turn that doesn't hold the
+    /// thread it takes all that waits (R49). What a to-do has or had stands outside of that.
     fn answer(&mut self, turn: Turn, thread: Thread, responds: Message, now: Seconds) {
-        let holds = self.holder(thread, now) == Holder::Turn(turn);
-        let waiting = self.waiting(thread);
-        let taken = if holds { Vec::new() } else { waiting };
-        self.take(turn, thread, taken, true, now);
+        let seq = self.messages[responds].seq;
+        let aside = self.has_open_todo(responds) || self.is_mains_alone(responds);
+        let shared = self.shared(thread);
+        if !aside || shared.iter().any(|m| self.messages[*m].seq <= seq) {
+            let holds = self.holder(thread, now) == Holder::Turn(turn);
+            let taken = if holds { Vec::new() } else { shared };
+            self.take(turn, thread, taken, true, now);
+        }
+        let fork = self.by(turn) != By::Main;
+        let unseen: Vec<Message> =
+            self.all_of(thread).into_iter().filter(|m| fork && *m != responds && self.is_mains_alone(*m)).collect();
         for message in self.all_of(thread) {
             let seq = self.messages[message].seq;
             let named = message == responds;
-            let covered = seq <= self.messages[responds].seq && (named || !self.has_open_todo(message));
+            let covered = seq <= self.messages[responds].seq
+                && (named || !(self.has_open_todo(message) || unseen.contains(&message)));
             let open = !self.messages[message].withdrawn && self.messages[message].answered.is_none();
             if covered && open && (named || !self.messages[message].settled) {
                 self.messages[message].answered = Some(turn);
@@ -377,13 +390,15 @@ impl Reference {
     }
 
     fn take(&mut self, turn: Turn, thread: Thread, messages: Vec<Message>, by_answer: bool, now: Seconds) {
+        let aside = !by_answer && messages.iter().all(|m| self.is_mains_alone(*m));
         if let Holder::Turn(before) = self.holder(thread, now)
+            && !aside
             && before != turn
             && messages.iter().any(|m| self.waits(*m))
         {
             self.turns[before].robbed = true;
         }
-        self.takes.push(Take { turn, thread, messages, by_answer });
+        self.takes.push(Take { turn, thread, messages, by_answer, seq: self.seq, aside });
     }
 
     fn all_of(&self, thread: Thread) -> Vec<Message> {
@@ -397,7 +412,28 @@ impl Reference {
     }
 
     pub fn has_open_todo(&self, message: Message) -> bool {
-        self.todos.iter().any(|t| t.source == Some(message) && !t.ended)
+        self.todos.iter().any(|t| t.source == Some(message) && t.ended.is_none())
+    }
+
+    /// R97: a to-do of it failed or was dropped; since when.
+    fn mains_alone_since(&self, message: Message) -> Option<usize> {
+        let ended = self.todos.iter().filter(|t| t.source == Some(message)).filter_map(|t| t.ended).max();
+        ended.filter(|_| self.waits(message) && !self.has_open_todo(message))
+    }
+
+    fn is_mains_alone(&self, message: Message) -> bool {
+        self.mains_alone_since(message).is_some()
+    }
+
+    /// The waiting messages that who holds the thread has.
+    pub fn shared(&self, thread: Thread) -> Vec<Message> {
+        self.waiting(thread).into_iter().filter(|m| !self.is_mains_alone(*m)).collect()
+    }
+
+    /// Whether main owes an earlier message of the thread.
+    pub fn main_owes(&self, thread: Thread, now: Seconds) -> bool {
+        let own = |m: &Message| self.messages[*m].owes && self.is_mains_alone(*m);
+        self.waiting(thread).iter().any(own) || self.owed_by(thread, now) == Some(Owner::Main)
     }
 
     /// The thread's waiting messages without an open to-do, oldest first: what all rules here speak of.
@@ -438,7 +474,7 @@ impl Reference {
     }
 
     pub fn todo_is_open(&self, todo: Todo) -> bool {
-        !self.todos[todo].ended
+        self.todos[todo].ended.is_none()
     }
 
     pub fn is_resolved(&self, thread: Thread) -> bool {
@@ -490,12 +526,14 @@ impl Reference {
 
     /// The turns that took a thread, in order.
     pub fn takers(&self, thread: Thread) -> Vec<Turn> {
-        self.takes.iter().filter(|t| t.thread == thread).map(|t| t.turn).collect()
+        self.takes.iter().filter(|t| t.thread == thread && !t.aside).map(|t| t.turn).collect()
     }
 
     /// A turn of main picked it up. What an answer took is still main's new input (R49).
     pub fn main_has(&self, message: Message) -> bool {
-        self.takes.iter().any(|t| self.by(t.turn) == By::Main && !t.by_answer && t.messages.contains(&message))
+        let since = self.mains_alone_since(message).unwrap_or(0);
+        let mains = |t: &&Take| self.by(t.turn) == By::Main && !t.by_answer && t.messages.contains(&message);
+        self.takes.iter().filter(mains).any(|t| t.seq > since)
     }
 
     pub fn picked_up_by(&self, message: Message, turn: Turn) -> bool {
@@ -504,8 +542,14 @@ impl Reference {
 
     /// R46, R47, R50 and keep-back: one holder for all that waits, or the answering turn where nothing does.
     pub fn holder(&self, thread: Thread, now: Seconds) -> Holder {
-        let waiting = self.waiting(thread);
+        let waiting = self.shared(thread);
         if waiting.is_empty() {
+            // What is main's alone is its once main got it.
+            if let Some(message) = self.waiting(thread).last() {
+                let since = self.mains_alone_since(*message).unwrap_or(0);
+                let got = |t: &&Take| !t.by_answer && t.seq > since && t.messages.contains(message);
+                return self.takes.iter().rev().find(got).map_or(Holder::Nobody, |t| Holder::Turn(t.turn));
+            }
             let mut answered: Option<(usize, Turn)> = None;
             for message in self.all_of(thread) {
                 if let Some(turn) = self.messages[message].answered {
@@ -515,7 +559,7 @@ impl Reference {
             return answered.map_or(Holder::Nobody, |(_, turn)| Holder::Turn(turn));
         }
         // R46: the latest to take any of them holds all of them.
-        for take in self.takes.iter().rev() {
+        for take in self.takes.iter().rev().filter(|t| !t.aside) {
             if take.messages.iter().any(|m| waiting.contains(m)) {
                 return Holder::Turn(take.turn);
             }
@@ -587,10 +631,11 @@ impl Reference {
             Holder::Turn(turn) => !self.is_running_fork(turn, now),
             Holder::Nobody => true,
         };
-        if !mains {
-            return Vec::new();
-        }
-        self.waiting(thread).into_iter().filter(|m| !self.main_has(*m)).collect()
+        let input = if mains { self.waiting(thread) } else { Vec::new() };
+        let alone = self.waiting(thread).into_iter().filter(|m| self.is_mains_alone(*m) && !input.contains(m));
+        let mut all: Vec<Message> = input.iter().copied().chain(alone).filter(|m| !self.main_has(*m)).collect();
+        all.sort_by_key(|m| self.messages[*m].seq);
+        all
     }
 
     /// What a fork's boundary hands it (R75): what waits in a thread that its running turn holds, and it
@@ -602,7 +647,7 @@ impl Reference {
         if !self.may_write_in(turn, thread) {
             return Vec::new();
         }
-        self.waiting(thread).into_iter().filter(|m| !self.picked_up_by(*m, turn)).collect()
+        self.shared(thread).into_iter().filter(|m| !self.picked_up_by(*m, turn)).collect()
     }
 
     /// R41, R43: an open turn renews; a lapsed one only while nobody else took what it held.
@@ -656,20 +701,21 @@ impl Reference {
     /// Whether the rules leave open what becomes of such a write: comparisons pass it over.
     pub fn is_open_question(&self, write: Write) -> bool {
         let message = match write {
-            Write::Pickup(m) => return !self.waits(m) || self.has_open_todo(m),
+            Write::Pickup(m) => return !self.waits(m) || self.has_open_todo(m) || self.is_mains_alone(m),
             Write::Reply(m) | Write::Start(m) => Some(m),
             Write::Unasked(t) | Write::Line(t) => self.newest(t),
         };
         message.is_none_or(|m| {
             let m_ = &self.messages[m];
             let own_answer_again = m_.answered.is_some() && matches!(write, Write::Start(_) | Write::Reply(_));
-            m_.withdrawn || m_.settled || self.has_open_todo(m) || own_answer_again
+            let mains = self.has_open_todo(m) || self.is_mains_alone(m);
+            m_.withdrawn || m_.settled || mains || own_answer_again
         })
     }
 
     /// R81 for one thread, as if the turn ended now.
     pub fn judged(&self, turn: Turn, thread: Thread, now: Seconds) -> Outcome {
-        let opened = self.todos.iter().any(|t| t.thread == thread && t.by == Some(turn) && !t.ended);
+        let opened = self.todos.iter().any(|t| t.thread == thread && t.by == Some(turn) && t.ended.is_none());
         let left: Vec<Message> = self
             .all_of(thread)
             .into_iter()
@@ -678,7 +724,7 @@ impl Reference {
                 let message = &self.messages[*m];
                 !message.withdrawn && !message.settled && message.owes
             })
-            .filter(|m| !(self.waits(*m) && self.has_open_todo(*m)))
+            .filter(|m| !(self.waits(*m) && (self.has_open_todo(*m) || self.is_mains_alone(*m))))
             .collect();
         let held_by = |m: &Message| -> Holder {
             if self.waits(*m) {
