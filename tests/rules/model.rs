@@ -619,7 +619,8 @@ fn sane(world: &Reference, now: Seconds, history: &[Entry]) {
         // What is a fork's isn't main's.
         if let Some(Owner::Fork(turn)) = world.owed_by(thread, now) {
             assert!(world.is_running_fork(turn, now));
-            assert!(world.main_gets(thread, now).is_empty(), "R61 {}", say());
+            let mains = world.main_gets(thread, now);
+            assert!(mains.iter().all(|m| world.is_mains_alone(*m)), "R61, R97 {}", say());
         }
         for turn in &running {
             for message in world.fork_gets(*turn, thread, now) {

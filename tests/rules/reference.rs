@@ -421,7 +421,7 @@ impl Reference {
         ended.filter(|_| self.waits(message) && !self.has_open_todo(message))
     }
 
-    fn is_mains_alone(&self, message: Message) -> bool {
+    pub fn is_mains_alone(&self, message: Message) -> bool {
         self.mains_alone_since(message).is_some()
     }
 

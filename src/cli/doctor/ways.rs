@@ -40,7 +40,8 @@ fn found() -> anyhow::Result<Check> {
         }));
     }
     let choice = forks::way(&desk, &session, &session.state()?);
-    let detail = format!("a fork would run as {} now: {}", choice.way.word(), choice.why);
+    let guard = if switches.guard { "" } else { "; nothing keeps it from changing the project (forks.guard is off)" };
+    let detail = format!("a fork would run as {} now: {}{guard}", choice.way.word(), choice.why);
     Ok(match choice.way {
         // Forks that are on and can't run are worth a look.
         Way::Main if session.record.switches.way != Some(Way::Main) => Check::note(NAME, detail),

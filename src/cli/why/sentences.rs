@@ -167,6 +167,12 @@ fn entry_words(entry: &Entry) -> Option<(&'static str, String)> {
         Kind::Lapsed => ("R43", format!("Nothing was heard of {} for 15 minutes.", lower(&who))),
         Kind::Resting => ("R80", format!("{who} rests while work of its own goes on.")),
         Kind::Ending => ("R78", format!("{who} seems to be over.")),
+        Kind::Refused if matches!(entry.rule.as_deref(), Some("R114" | "R115")) => {
+            ("R114", format!("{who} was kept from a change:{}.", why("")))
+        }
+        Kind::Refused if matches!(entry.rule.as_deref(), Some("R114" | "R115")) => {
+            ("R114", format!("{who} was kept from a change:{}.", why("")))
+        }
         Kind::Refused => ("R55", format!("A write was refused:{}.", why(""))),
         Kind::Ended => {
             let evidence = entry.evidence.map_or("it ended", evidence);

@@ -236,6 +236,9 @@ impl Fold {
                 }
                 self.todos.iter_mut().filter(|t| t.source.as_ref() == Some(&id)).for_each(|t| t.again = false);
             } else {
+                if self.messages[at].had_todo {
+                    self.breaks(&format!("R97, R13(i): {id} had a to-do and is main's"), event);
+                }
                 self.messages[at].main_has = None;
             }
         }
