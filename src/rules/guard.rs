@@ -59,6 +59,12 @@ impl Ground {
     /// R114: the place in the project that an editing tool would write to by this path, if it is one. A client takes `..` out of
     /// a path before anyone looks at links, the kernel after; where either leads into the project, the path does.
     pub fn edit(&self, files: &dyn Files, path: &Path) -> Option<Guarded> {
+        // A client may take off blanks around it.
+        let trimmed = path.to_str().map_or(path, |text| Path::new(text.trim()));
+        self.leads_in(files, path).or_else(|| self.leads_in(files, trimmed))
+    }
+
+    fn leads_in(&self, files: &dyn Files, path: &Path) -> Option<Guarded> {
         let path = self.absolute(path);
         self.guarded(files, &without_dots(&path)).or_else(|| self.guarded(files, &path))
     }
