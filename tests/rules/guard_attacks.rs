@@ -185,9 +185,10 @@ fn hold(table: &[(&str, Fate)]) {
     let run_denied = std::env::var_os("RUN_DENIED").is_some();
     let readme = README.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut wrong = Vec::new();
-    for (line, fate) in table {
+    for (at, (line, fate)) in table.iter().enumerate() {
         let spelled = ground.spelled(line);
-        let denied = match fork.bash(&spelled) {
+        let tool = if at % 5 == 4 { "Monitor" } else { "Bash" };
+        let denied = match verdict(&fork.pre(tool, json!({"command": spelled, "description": "x"}))) {
             // R69 comes first, where it has a doubt.
             Verdict::Denied(reason) if reason.contains("R115") || reason.contains("R69") => true,
             Verdict::Passed => false,
@@ -766,6 +767,40 @@ const GIT: &[(&str, Fate)] = &[
 
 /// What nobody may be hindered in.
 const HARMLESS: &[&str] = &[
+    "D=~/d; mkdir -p $D",
+    "export D=~/d; mkdir -p \"$D\" && touch \"$D/x\"",
+    "cd {o}/one && cd - > /dev/null; ls",
+    "pushd {o}/one; touch x; popd",
+    "cd {o}/one; cd {o}/two; touch x; cd - && touch y",
+    "env -C {o} touch x",
+    "env --chdir={o}/one rm -f x",
+    "mktemp -t x.XXXX",
+    "mktemp -p {s}",
+    "mktemp {s}/XXXX",
+    "mktemp --tmpdir x.XXXX",
+    "uniq a.txt",
+    "uniq -c a.txt",
+    "uniq - {s}/x < a.txt",
+    "shuf -n 1 a.txt",
+    "iconv -f utf8 -t ascii a.txt",
+    "find . -name x -fprint {s}/l",
+    "git -c core.quotePath=off log -1 > /dev/null",
+    "git merge-file -p a.txt b.txt c.txt > {s}/m || true",
+    "git -C {o}/clone worktree add -q {s}/w",
+    "X=ls; $X -la",
+    "X=ls; bash -c \"$X\"",
+    "csplit -s -f {s}/xx a.txt 2",
+    "cd {o}/one; cd nowhere || true; touch z",
+    "sed --quiet 1p a.txt",
+    "cd {p} && false && cd {o}/one; cd {o}/two; cd - > /dev/null; ls",
+    "export F={s}/f; echo x > $F",
+    "declare -r F={s}/f; echo x > \"$F\"",
+    "F=a.txt; F={s}/f; echo x > $F",
+    "cd -P {o}/clone && touch x",
+    "cd {o}/src/.. && touch x",
+    "builtin cd {o} && touch x",
+    "mknod {s}/p p",
+    "D=$(mktemp -d); cd \"$D\" && touch x",
     "git status",
     "git log --oneline -5 > /dev/null",
     "git diff HEAD~ -- src 2>&1 | head -3",
