@@ -43,11 +43,12 @@ struct Ground<'d> {
 
 const LAY: &str = r#"
 set -e
+export GIT_TEMPLATE_DIR=
 git config --global user.name x; git config --global user.email x@example.org
 git config --global init.defaultBranch main; git config --global protocol.file.allow always
 git init -q --bare origin.git
 cd project
-git init -q; rm -rf .git/hooks
+git init -q
 mkdir -p src/deep empty; echo a > a.txt; echo b > b.txt; echo 'fn main() {}' > src/main.rs; echo d > src/deep/d.rs
 echo s > 'a b.txt'
 git add -A; git commit -qm one; git checkout -q -b side; echo side > side.txt; git add -A; git commit -qm side
@@ -81,9 +82,12 @@ impl<'d> Ground<'d> {
         ground
     }
 
-    fn restore(&self) {
+    fn restore(&self, project: bool) {
         let line = "for d in project out origin.git; do mkdir -p $d; find $d -mindepth 1 -delete; done; \
                     cp -a saved/. .; find tmp -mindepth 2 -delete; mkdir -p \"$SCRATCH\"; chmod 700 \"$SCRATCH\"";
+        let beside = "rm -rf out; cp -a saved/out .; ln -f project/a.txt out/hard; \
+                      find tmp -mindepth 2 -delete; mkdir -m 700 -p \"$SCRATCH\"";
+        let line = if project { line } else { beside };
         let line = line.replace("$SCRATCH", &self.scratch.to_string_lossy());
         let ran = in_bash(self.desk, &self.desk.path(""), &line);
         assert!(ran.0, "the ground is restored: {}", ran.1);
@@ -205,8 +209,8 @@ fn hold(table: &[(&str, Fate)]) {
             continue;
         }
         let (changed, said) = ground.changes(&spelled, &before);
-        ground.restore();
         let harmless = changed.is_empty();
+        ground.restore(!harmless);
         match fate {
             _ if !as_told => wrong.push(format!("{line:?}: denied is {denied}; it changes {changed:?}: {said}")),
             Denied if harmless => wrong.push(format!("{line:?} is denied and harmless: {said}")),

@@ -210,7 +210,7 @@ impl Walk<'_> {
                 let here = lists.last().map_or_else(Place::lost, |(_, list)| list.now.clone());
                 lists.push((*id, List::from(here)));
             }
-            let Some((_, list)) = lists.last_mut() else { return None };
+            let (_, list) = lists.last_mut()?;
             let here = list.now.clone();
             if let Some((name, list)) = loop_over(command)
                 && known.get(name) == Some(&Value::Loop)
