@@ -94,11 +94,11 @@ struct ShellInput<'a> {
 }
 
 #[derive(Deserialize)]
-struct EditInput {
-    #[serde(default)]
-    file_path: Option<Lossy>,
-    #[serde(default)]
-    notebook_path: Option<Lossy>,
+struct EditInput<'a> {
+    #[serde(default, borrow)]
+    file_path: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    notebook_path: Option<&'a RawValue>,
 }
 
 /// A text in which half a surrogate pair is replaced, as the client does when it names a file.
@@ -238,9 +238,11 @@ fn edit<'a>(payload: &Payload<'a>, tool: &'static str) -> What<'a> {
 }
 
 /// Returns the path that an editing tool's input names; `None` where there is none, and the client refuses the call itself.
-pub fn edited_path(input: &RawValue) -> Option<String> {
+pub fn edited_path(tool: &str, input: &RawValue) -> Option<String> {
     let input: EditInput = serde_json::from_str(input.get()).ok()?;
-    input.file_path.or(input.notebook_path).map(|path| path.0)
+    // The other key is no matter, whatever it holds.
+    let path = if tool == "NotebookEdit" { input.notebook_path } else { input.file_path };
+    serde_json::from_str::<Lossy>(path?.get()).ok().map(|path| path.0)
 }
 
 fn launch<'a>(payload: &Payload<'a>) -> LaunchInput<'a> {

@@ -225,7 +225,7 @@ fn agents_edit(
     let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
     let record = known.session.record.clone();
     // Its first call may be this one (R36).
-    let path = || claude_code::edited_path(input);
+    let path = || claude_code::edited_path(tool, input);
     let forbidden = |turn: Option<TurnId>| {
         let path = path().filter(|_| record.switches.guard)?;
         let (ground, disk) = guard::ground(event, &record, turn);
@@ -249,7 +249,7 @@ fn agents_edit(
 /// Decides an edit in a headless run of leaf's (R118): whatever agent it is, it acts in the run's turn.
 fn headless_edit(env: &Env, event: &Event<'_>, tool: &str, input: &serde_json::value::RawValue) -> Result<Decision> {
     let Some((mut known, turn)) = headless(env)? else { return Ok(Decision::Silent) };
-    let Some(path) = claude_code::edited_path(input).filter(|_| known.is_guarded()) else {
+    let Some(path) = claude_code::edited_path(tool, input).filter(|_| known.is_guarded()) else {
         return Ok(Decision::Silent);
     };
     let (ground, disk) = guard::ground(event, &known.session.record, Some(turn.id));

@@ -7,6 +7,7 @@ mod support;
 
 mod bad_input;
 mod forks_model;
+mod guard_attacks;
 mod killed_takes;
 mod many_writers;
 mod model;

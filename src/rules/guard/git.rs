@@ -28,6 +28,8 @@ pub(super) enum Does {
     Repository,
     /// It writes files wherever it runs, in a repository or not.
     Files(Vec<Effect>),
+    /// It changes the repository that it runs in, and writes to this path, which may lie elsewhere.
+    RepositoryAnd(Effect),
     /// It changes the repository at this path, or of this name, too.
     Pushes(Option<String>),
 }
@@ -49,9 +51,12 @@ impl<'a> Git<'a> {
                 }
                 "-c" | "--namespace" | "--config-env" | "--attr-source" => {
                     let (value, tail) = rest.split_first()?;
-                    // An alias of the line's own may be anything, and its files may be elsewhere.
-                    let moves = |text: &str| text.starts_with("alias.") || text.starts_with("core.worktree");
-                    if value.text().is_none_or(|text| moves(&text.to_ascii_lowercase())) {
+                    // An alias never stands for a command of git's own; these tell it of another repository.
+                    let elsewhere = |text: &str| {
+                        let name = text.split('=').next().unwrap_or(text).to_ascii_lowercase();
+                        ["core.worktree", "core.bare"].contains(&name.as_str())
+                    };
+                    if value.text().is_none_or(elsewhere) {
                         return None;
                     }
                     rest = tail;
@@ -115,8 +120,15 @@ impl<'a> Git<'a> {
             }
             "rebase" | "am" => when(!plain.has(&["show-current-patch"])),
             "reset" | "merge" | "cherry-pick" | "revert" | "mergetool" | "update-ref" | "pack-refs" | "gc"
-            | "repack" | "read-tree" | "checkout-index" | "fast-import" | "filter-branch" | "filter-repo" => {
-                Does::Repository
+            | "repack" | "read-tree" | "fast-import" | "filter-branch" | "filter-repo" => Does::Repository,
+            "checkout-index" => match plain.value(&["prefix"]) {
+                Some(to) => Does::RepositoryAnd(Effect::Writes(to.clone())),
+                None => Does::Repository,
+            },
+            "merge-file" => {
+                let options = read("L", &["object-id"]);
+                let to = options.words.first().filter(|_| !options.has(&["p", "stdout"]));
+                Does::Files(to.cloned().map(Effect::Rewrites).into_iter().collect())
             }
             "prune" => when(!dry(true)),
             "update-index" => when(!plain.has(&["refresh", "really-refresh", "q"]) && !args.is_empty()),
@@ -171,10 +183,14 @@ impl<'a> Git<'a> {
             "sparse-checkout" => when(matches!(first, Some("init" | "set" | "add" | "reapply" | "disable"))),
             "worktree" => match first {
                 // Without a branch it leaves all branches as they are.
-                Some("add") if plain.has(&["d", "detach"]) => {
-                    Does::Files(read("bB", &["reason"]).words.get(1).cloned().map(Effect::Makes).into_iter().collect())
+                Some("add") => {
+                    let to = read("bB", &["reason"]).words.get(1).cloned().map(Effect::Makes);
+                    match to {
+                        to if plain.has(&["d", "detach"]) => Does::Files(to.into_iter().collect()),
+                        Some(to) => Does::RepositoryAnd(to),
+                        None => Does::Repository,
+                    }
                 }
-                Some("add") => Does::Repository,
                 Some("remove" | "move" | "prune" | "repair" | "lock" | "unlock") => when(!dry(true)),
                 _ => Does::Nothing,
             },

@@ -50,6 +50,10 @@ pub(super) fn effects(name: &str, args: &[Arg]) -> Vec<Effect> {
         "ln" => {
             let options = read("tS", &["target-directory", "suffix"]);
             match options.words.as_slice() {
+                // `-n` and `-T` take a link in its place for what it is.
+                [_, to] if options.has(&["n", "no-dereference", "T", "no-target-directory"]) => {
+                    vec![Removes(to.clone())]
+                }
                 // The link stands here by the target's name.
                 [_] if !options.has(&["t", "target-directory"]) => vec![WritesHere],
                 _ => last(options).map(Places).into_iter().collect(),
@@ -64,6 +68,18 @@ pub(super) fn effects(name: &str, args: &[Arg]) -> Vec<Effect> {
         }
         "mkdir" => all(read("m", &["mode"]), Makes),
         "mkfifo" => all(read("m", &["mode"]), Makes),
+        "mknod" => read("m", &["mode"]).words.into_iter().take(1).map(Makes).collect(),
+        "mktemp" => {
+            let options = read("p", &["suffix"]);
+            let template = options.words.first().filter(|_| !options.has(&["t"])).cloned();
+            match options.value(&["p", "tmpdir"]) {
+                _ if options.has(&["u", "dry-run"]) => Vec::new(),
+                Some(directory) => vec![Writes(directory.clone())],
+                None if options.has(&["tmpdir"]) => Vec::new(),
+                None => template.map(Writes).into_iter().collect(),
+            }
+        }
+        "fallocate" => all(read("lo", &["length", "offset"]), Writes),
         "touch" => {
             let options = read("drt", &["date", "reference", "time"]);
             let only_there = options.has(&["c", "no-create"]);
@@ -88,7 +104,9 @@ pub(super) fn effects(name: &str, args: &[Arg]) -> Vec<Effect> {
         "chown" | "chgrp" => owned(read("", &["reference", "from"]), false),
         "sed" | "gsed" => {
             let options = read("efl", &["expression", "file", "line-length"]);
-            if !options.has(&["i", "in-place"]) {
+            // GNU's takes any beginning of a long option's name.
+            let in_place = ["i", "in-place", "in-plac", "in-pla", "in-pl", "in-p", "in-", "in"];
+            if !options.has(&in_place) {
                 return Vec::new();
             }
             let told = options.has(&["e", "f", "expression", "file"]);
@@ -137,6 +155,42 @@ pub(super) fn effects(name: &str, args: &[Arg]) -> Vec<Effect> {
         "sort" => {
             let options = read("kotTS", &["output", "key", "field-separator", "temporary-directory"]);
             options.value(&["o", "output"]).cloned().map(Writes).into_iter().collect()
+        }
+        "shuf" => {
+            let options = read("oin", &["output", "input-range", "head-count", "random-source"]);
+            options.value(&["o", "output"]).cloned().map(Writes).into_iter().collect()
+        }
+        "iconv" => {
+            let options = read("fto", &["output", "from-code", "to-code"]);
+            options.value(&["o", "output"]).cloned().map(Writes).into_iter().collect()
+        }
+        "uniq" => {
+            let options = read("fsw", &["skip-fields", "skip-chars", "check-chars"]);
+            options.words.into_iter().skip(1).take(1).map(Writes).collect()
+        }
+        "split" | "csplit" => {
+            let names = [
+                "bytes",
+                "lines",
+                "line-bytes",
+                "number",
+                "suffix-length",
+                "additional-suffix",
+                "prefix",
+                "suffix-format",
+            ];
+            let options = if name == "split" { read("abClnt", &names) } else { read("bfn", &names) };
+            let prefix = match options.value(&["f", "prefix"]) {
+                None if name == "split" => options.words.get(1),
+                given => given,
+            };
+            // Its files' names go on behind the prefix.
+            match prefix {
+                Some(Arg::Text(prefix)) => vec![Writes(Arg::Text(format!("{prefix}aa")))],
+                Some(_) => Vec::new(),
+                None if options.has(&["filter"]) || options.words.is_empty() && name == "csplit" => Vec::new(),
+                None => vec![WritesHere],
+            }
         }
         "curl" => {
             let valued = "oHdXFubeAKTmxrECcwy";

@@ -86,6 +86,12 @@ struct List {
     sure: bool,
     /// One certainly fails: whatever follows the chain runs where it began.
     fails: bool,
+    /// Something else ran in the chain: what follows it may not.
+    others: bool,
+    /// What `cd -` leads back to, where that is certain.
+    last: Option<Place>,
+    /// What `popd` leads back to.
+    pushed: Vec<Place>,
 }
 
 /// Where a `cd` leads.
@@ -101,11 +107,35 @@ impl Move {
     fn lost() -> Move {
         Move { to: Place::lost(), sure: false, fails: false }
     }
+
+    fn back(to: Option<&Place>) -> Move {
+        to.map_or_else(Move::lost, |to| Move { to: to.clone(), sure: true, fails: false })
+    }
 }
 
 impl List {
     fn from(place: Place) -> List {
-        List { before: place.clone(), now: place, sure: true, fails: false }
+        List {
+            before: place.clone(),
+            now: place,
+            sure: true,
+            fails: false,
+            others: false,
+            last: None,
+            pushed: Vec::new(),
+        }
+    }
+
+    /// Keeps what `cd -` and `popd` lead back to: nothing is known of it behind a move that may not have happened.
+    fn went(&mut self, command: &Command, here: &Place, moved: &Move) {
+        let sure = moved.sure && self.sure && !command.conditional && !(self.others && command.joined != Joined::Then);
+        self.last = sure.then(|| here.clone());
+        match command.words.first().and_then(Word::literal) {
+            _ if !sure => self.pushed.clear(),
+            Some("pushd") => self.pushed.push(here.clone()),
+            Some("popd") => drop(self.pushed.pop()),
+            _ => {}
+        }
     }
 
     fn goes_on(&mut self, joined: Joined) {
@@ -120,7 +150,8 @@ impl List {
                 } else if !self.sure {
                     self.now = self.before.or(&self.now);
                 }
-                *self = List::from(self.now.clone());
+                let (last, pushed) = (self.last.take(), std::mem::take(&mut self.pushed));
+                *self = List { last, pushed, ..List::from(self.now.clone()) };
             }
         }
     }
@@ -195,14 +226,22 @@ impl Walk<'_> {
             // A command of a pipe runs in a shell of its own.
             let piped = command.joined == Joined::Pipe
                 || script.commands.get(at + 1).is_some_and(|next| next.joined == Joined::Pipe);
-            match reads.moves() {
+            let back = match reads.command.words.first().and_then(Word::literal) {
+                Some("popd") => list.pushed.last(),
+                _ => list.last.as_ref(),
+            };
+            match reads.moves(back) {
                 Some(moved) if !piped => {
+                    list.went(reads.command, &here, &moved);
                     list.sure &= moved.sure && command.joined == Joined::Then && !command.conditional;
                     list.fails |= moved.fails && !command.conditional;
                     list.now = moved.to;
                 }
                 Some(_) => {}
-                None => self.untouched.set(false),
+                None => {
+                    list.others = true;
+                    self.untouched.set(false);
+                }
             }
         }
         None
@@ -362,6 +401,10 @@ impl Walk<'_> {
                         Some(change(found, false))
                     }
                     Does::Repository => self.changed(&git, &place, given).map(|guarded| change(guarded, true)),
+                    Does::RepositoryAnd(effect) => {
+                        let own = self.changed(&git, &place, given).map(|guarded| change(guarded, true));
+                        own.or_else(|| Some(change(self.effect(&effect, &place)?, false)))
+                    }
                     Does::Pushes(to) => self
                         .changed(&git, &place, given)
                         .or_else(|| self.everywhere(&place, ".", |path| self.pushed(path, to.as_deref())))
@@ -407,7 +450,8 @@ impl Walk<'_> {
 
 /// A name of a file that is open already.
 fn is_open_file(path: &str) -> bool {
-    ["/dev/fd/", "/proc/self/fd/"].iter().any(|open| path.starts_with(open))
+    let below = ["/dev/fd/", "/proc/self/fd/"].iter().any(|open| path.starts_with(open));
+    below && !path.split('/').any(|step| step == "..")
         || ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/null", "/dev/tty"].contains(&path)
 }
 
@@ -444,6 +488,7 @@ fn loop_over(command: &Command) -> Option<(&str, &Word)> {
 
 /// Collects the variables of a script and of all in it.
 fn learn(script: &Script, known: &mut Known) {
+    const PLAIN: [&str; 4] = ["export", "declare", "readonly", "typeset"];
     const SETS: [&str; 12] = [
         "export",
         "declare",
@@ -471,13 +516,20 @@ fn learn(script: &Script, known: &mut Known) {
             known.insert(assign.name.clone(), value);
         }
         let sets = command.words.first().and_then(Word::literal).is_some_and(|name| SETS.contains(&name));
+        // No option makes it something else: `declare -i`, `-n`.
+        let options = command.words.iter().any(|word| word.literal().is_some_and(|text| text.starts_with(['-', '+'])));
+        let plainly = !command.conditional
+            && !options
+            && command.words.first().and_then(Word::literal).is_some_and(|name| PLAIN.contains(&name));
         for word in &command.words {
             for name in &word.sets {
                 known.insert(name.clone(), Value::Any);
             }
             if sets && let Some(Piece::Text(text)) = word.pieces.first() {
-                let name = text.split('=').next().unwrap_or(text);
-                known.insert(name.to_owned(), Value::Any);
+                let (name, value) = text.split_once('=').unwrap_or((text, ""));
+                let told = plainly && text.contains('=') && !known.contains_key(name) && word.literal().is_some();
+                let value = if told { Value::Is(Arg::Text(value.to_owned())) } else { Value::Any };
+                known.insert(name.to_owned(), value);
             }
             word.scripts.iter().for_each(|inner| learn(inner, known));
         }
@@ -521,10 +573,16 @@ impl Reads<'_> {
             words = &words[1..];
         }
         let (first, rest) = words.split_first()?;
-        let name = base(first.literal()?);
+        let Arg::Text(name) = self.arg(first) else { return None };
+        let name = base(&name);
         match program(&Run { words, ..*run }) {
             Some(Program::Text(words)) => {
-                let texts: Option<Vec<&str>> = words.iter().map(|word| word.literal()).collect();
+                // The word's own text, or a variable's that the line sets; not what it merely would expand to.
+                let texts = words.iter().map(|word| match word.literal() {
+                    Some(text) => Some(text.to_owned()),
+                    None => self.arg(word).text().map(str::to_owned),
+                });
+                let texts: Option<Vec<String>> = texts.collect();
                 return self.walk.text(&texts?.join(" "), self.place, self.known, self.depth + 1);
             }
             Some(Program::Input) => {
@@ -535,7 +593,7 @@ impl Reads<'_> {
             None => {}
         }
         let wrappers = &self.command.words[..self.command.words.len() - run.words.len().min(self.command.words.len())];
-        let place = if run.wrapped && moved(wrappers) { &Place::lost() } else { self.place };
+        let place = if run.wrapped { &self.beside(wrappers) } else { self.place };
         let mut args: Vec<Arg> = rest.iter().map(|word| self.arg(word)).collect();
         if run.mark == Some("{}") && !run.fed {
             // What `find` finds.
@@ -554,6 +612,10 @@ impl Reads<'_> {
         let effects = match name {
             "find" if args.iter().any(|arg| arg.text() == Some("-delete")) => {
                 find_roots(&self.args_of(words)).into_iter().map(Effect::Writes).collect()
+            }
+            "find" => {
+                let prints = |arg: &Arg| matches!(arg.text(), Some("-fprint" | "-fprint0" | "-fprintf" | "-fls"));
+                args.windows(2).filter(|pair| prints(&pair[0])).map(|pair| Effect::Writes(pair[1].clone())).collect()
             }
             _ => effects(name, &args),
         };
@@ -587,8 +649,27 @@ impl Reads<'_> {
         given
     }
 
+    /// Where a command behind these wrappers runs: `env -C`, `sudo -D`.
+    fn beside(&self, wrappers: &[Word]) -> Place {
+        let args = self.args_of(wrappers);
+        let own = args.first().and_then(Arg::text).map(base) == Some("env");
+        let mut place = self.place.clone();
+        for (at, arg) in args.iter().enumerate() {
+            let Some(text) = arg.text() else { continue };
+            let to = match text.strip_prefix("--chdir=") {
+                Some(to) if own => Some(to),
+                _ if own && (text == "-C" || text == "--chdir") => args.get(at + 1).and_then(Arg::text),
+                _ if ["-C", "--chdir", "-D"].iter().any(|option| text.starts_with(option)) => None,
+                _ => continue,
+            };
+            let directories = to.map(|to| place.paths(to)).unwrap_or_default();
+            place = if directories.is_empty() { Place::lost() } else { Place { directories, lost: false } };
+        }
+        place
+    }
+
     /// Where the command's list goes on, if it is a `cd`; and whether that is sure to succeed.
-    fn moves(&self) -> Option<Move> {
+    fn moves(&self, back: Option<&Place>) -> Option<Move> {
         let (first, rest) = self.command.words.split_first()?;
         let name = first.literal()?;
         let (name, rest) = match (name, rest.split_first()) {
@@ -597,6 +678,7 @@ impl Reads<'_> {
         };
         match name {
             "cd" | "pushd" | "chdir" => {}
+            "popd" if rest.is_empty() && !self.command.conditional => return Some(Move::back(back)),
             "popd" => return Some(Move::lost()),
             // Its text may move; what it sources hardly ever does.
             "eval" if rest.iter().any(|word| word.literal().is_none_or(|text| text.contains("cd"))) => {
@@ -605,6 +687,10 @@ impl Reads<'_> {
             _ => return None,
         }
         let options = Options::read(&self.args_of(rest), "", &[]);
+        if name == "cd" && matches!(options.words.as_slice(), [Arg::Text(to)] if to == "-") && !self.command.conditional
+        {
+            return Some(Move::back(back));
+        }
         let to = match options.words.as_slice() {
             [] if name == "cd" => self.walk.ground.home.clone().map(|home| home.to_string_lossy().into_owned()),
             [Arg::Text(to)] if !to.is_empty() && to != "-" && !to.starts_with('+') => Some(to.clone()),
@@ -615,7 +701,12 @@ impl Reads<'_> {
         if self.command.conditional && !to.starts_with('/') {
             return Some(Move::lost());
         }
-        let directories: Vec<PathBuf> = self.place.paths(&to).iter().map(|path| without_dots(path)).collect();
+        // `-P` takes `..` as the kernel does, and goes on from where links lead.
+        let at = |path: &PathBuf| {
+            let real = if options.has(&["P"]) { resolve(self.walk.files, path) } else { None };
+            real.unwrap_or_else(|| without_dots(path))
+        };
+        let directories: Vec<PathBuf> = self.place.paths(&to).iter().map(at).collect();
         if directories.is_empty() {
             return Some(Move::lost());
         }
@@ -668,6 +759,10 @@ impl Reads<'_> {
         for (at, piece) in word.pieces.iter().enumerate() {
             match piece {
                 Piece::Text(more) if at == 0 && more.starts_with('~') => match (&self.walk.ground.home, word.quotes) {
+                    (_, false) if more == "~+" || more.starts_with("~+/") => match self.variable("PWD") {
+                        Some(here) => text.push_str(&format!("{here}{}", &more[2..])),
+                        None => return unknown,
+                    },
                     (Some(home), false) if more == "~" || more.starts_with("~/") => {
                         text.push_str(&home.to_string_lossy());
                         text.push_str(&more[1..]);
@@ -730,14 +825,6 @@ impl Reads<'_> {
             },
         }
     }
-}
-
-/// `env -C`, `sudo -D`: the command runs elsewhere.
-fn moved(wrappers: &[Word]) -> bool {
-    wrappers.iter().any(|word| match word.pieces.first() {
-        Some(Piece::Text(text)) => text.starts_with("-C") || text.starts_with("--chdir") || text.starts_with("-D"),
-        _ => false,
-    })
 }
 
 /// Puts what is found in the place of a mark; all of it where a word is the mark.
