@@ -286,6 +286,8 @@ const REDIRECTIONS: &[(&str, Fate)] = &[
     ("export F=a.txt; echo x > \"$F\"", Denied),
     ("declare F=a.txt; echo x > $F", Denied),
     ("D={p}; echo x > $D/a.txt", Denied),
+    ("D=~/../project; echo x > $D/a.txt", Denied),
+    ("export D=~/../project && rm $D/a.txt", Denied),
     ("read -r f <<< a.txt; echo x > $f", Unseen(RUNNING)),
     ("echo x > $(echo a.txt)", Unseen(RUNNING)),
     ("echo x > {o}/../project/a.txt", Denied),

@@ -191,7 +191,7 @@ impl Walk<'_> {
             return None;
         }
         let mut known = known.clone();
-        learn(&script, &mut known);
+        learn(&script, self.ground.home.as_deref(), &mut known);
         self.script(&script, place, &known, depth)
     }
 
@@ -487,7 +487,15 @@ fn loop_over(command: &Command) -> Option<(&str, &Word)> {
 }
 
 /// Collects the variables of a script and of all in it.
-fn learn(script: &Script, known: &mut Known) {
+fn learn(script: &Script, home: Option<&Path>, known: &mut Known) {
+    // A shell puts the home directory in for an unquoted `~` as it sets a variable, too.
+    let is = |text: &str, quotes: bool| match (text.strip_prefix('~'), home) {
+        (None, _) => Value::Is(Arg::Text(text.to_owned())),
+        (Some(rest), Some(home)) if !quotes && (rest.is_empty() || rest.starts_with('/')) => {
+            Value::Is(Arg::Text(format!("{}{rest}", home.display())))
+        }
+        (Some(_), _) => Value::Any,
+    };
     const PLAIN: [&str; 4] = ["export", "declare", "readonly", "typeset"];
     const SETS: [&str; 12] = [
         "export",
@@ -505,11 +513,12 @@ fn learn(script: &Script, known: &mut Known) {
     ];
     for command in &script.commands {
         for assign in &command.assigns {
-            let text = assign.value.as_ref().and_then(Word::literal).filter(|_| command.words.is_empty());
+            let set = assign.value.as_ref().filter(|_| command.words.is_empty());
+            let text = set.and_then(|word| Some((word.literal()?, word.quotes)));
             let value = match text {
                 // One that is set twice, or for one command alone, or perhaps, may be anything.
                 _ if known.contains_key(&assign.name) => Value::Any,
-                Some(text) if !command.conditional => Value::Is(Arg::Text(text.to_owned())),
+                Some((text, quotes)) if !command.conditional => is(text, quotes),
                 _ if loop_over(command).is_some() => Value::Loop,
                 _ => Value::Any,
             };
@@ -528,10 +537,10 @@ fn learn(script: &Script, known: &mut Known) {
             if sets && let Some(Piece::Text(text)) = word.pieces.first() {
                 let (name, value) = text.split_once('=').unwrap_or((text, ""));
                 let told = plainly && text.contains('=') && !known.contains_key(name) && word.literal().is_some();
-                let value = if told { Value::Is(Arg::Text(value.to_owned())) } else { Value::Any };
+                let value = if told { is(value, word.quotes) } else { Value::Any };
                 known.insert(name.to_owned(), value);
             }
-            word.scripts.iter().for_each(|inner| learn(inner, known));
+            word.scripts.iter().for_each(|inner| learn(inner, home, known));
         }
     }
 }
