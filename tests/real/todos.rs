@@ -823,6 +823,13 @@ fn r098_r110_a_new_client_in_the_project_killed() {
     story.cast.says_first(Who::Main, "carry on", Reply::text(LAST));
     terminal.say("carry on");
     until_turns_ended(&terminal, 1);
+    // Its Stop's hook runs behind the words on the screen: a page that came before it would be told of there.
+    let idle = |session: &Value| session["id"] == NEXT && session["turn"].is_null();
+    until("the turn is over", LIMIT, || {
+        let status = story.client.json(&["status"]);
+        status["sessions"].as_array().is_some_and(|sessions| sessions.iter().any(idle)).then_some(())
+    })
+    .unwrap_or_else(|late| panic!("{late}"));
     owed(&story, &message, &todo);
     story.until_followed();
     let other = story.client.json(&["thread", "new", "Is anyone in?"]);
