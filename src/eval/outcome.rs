@@ -121,6 +121,8 @@ pub struct Report {
     pub cut: usize,
     /// Lines of journals and logs that could not be read (R127).
     pub damaged: u32,
+    /// What could not be read at all, each with the reason.
+    pub unread: Vec<String>,
     /// Working forks' turns.
     pub turns: Turns,
     /// Forks' answers.
@@ -250,13 +252,14 @@ struct ForkTurn {
 }
 
 type Sorts = BTreeMap<(PageId, MessageId), Sort>;
+type Posted = BTreeMap<(PageId, MessageId), Ts>;
 
 /// Counts what became of everything in scope.
 pub fn count_up(sessions: &[SessionStory], pages: &[PageStory], scope: &Scope) -> Report {
     let mut report = Report::default();
     let mut turns: BTreeMap<TurnId, ForkTurn> = BTreeMap::new();
     let mut sorts = Sorts::new();
-    let mut lines: Vec<(PageId, MessageId, Ts)> = Vec::new();
+    let mut lines = Posted::new();
     for session in sessions.iter().filter(|session| scope.has(&session.id)) {
         report.sessions += 1;
         report.cut += usize::from(session.cut);
@@ -282,11 +285,11 @@ pub fn count_up(sessions: &[SessionStory], pages: &[PageStory], scope: &Scope) -
                 if message.withdrawn.is_some() {
                     continue;
                 }
-                let sort = sorts.get(&(page.id.clone(), message.id)).map_or("none", |sort| word(*sort));
+                let key = (page.id.clone(), message.id);
+                let sort = sorts.get(&key).map_or("none", |sort| word(*sort));
                 let (wait, to_line, to_answer) = waits.entry(sort).or_default();
                 wait.messages += 1;
-                let posted = lines.iter().find(|(on, id, _)| *on == page.id && *id == message.id);
-                to_line.extend(posted.map(|(_, _, ts)| ts.0 - message.ts.0));
+                to_line.extend(lines.get(&key).map(|posted| posted.0 - message.ts.0));
                 if let Some(answer) = message.answered.and_then(|id| thread.message(id)) {
                     to_answer.push(answer.ts.0 - message.ts.0);
                     let by_fork = answer.actor.as_ref().is_some_and(|actor| actor.by == By::Fork);
@@ -481,7 +484,7 @@ impl Todos {
 }
 
 impl Report {
-    fn follow_line(&mut self, entry: &Entry, sorts: &mut Sorts, lines: &mut Vec<(PageId, MessageId, Ts)>) {
+    fn follow_line(&mut self, entry: &Entry, sorts: &mut Sorts, lines: &mut Posted) {
         let message = entry.page.clone().zip(entry.message);
         match entry.kind {
             Kind::Line => {
@@ -490,7 +493,7 @@ impl Report {
                     self.lines.failed += 1;
                 } else {
                     self.lines.posted += 1;
-                    lines.extend(message.map(|(page, id)| (page, id, entry.ts)));
+                    lines.extend(message.map(|key| (key, entry.ts)));
                 }
             }
             Kind::Sort => {

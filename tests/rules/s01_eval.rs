@@ -184,6 +184,21 @@ fn r005_older_pieces_of_the_journal_count_too_and_their_loss_is_told() {
 }
 
 #[test]
+fn r127_a_page_that_cant_be_read_hides_no_other() {
+    desk_with(|desk, _, follower| {
+        answered(follower, "Which port?");
+        desk.ask(&["page", "new", "Another", "--slug", "another"]);
+        fs::write(desk.state_dir().join("pages/another/page.json"), "{").expect("a record");
+        let report = outcome(desk);
+        assert_eq!(report["answers"]["count"], 1);
+        let unread = report["unread"].as_array().expect("unread");
+        assert!(unread.len() == 1 && unread[0].as_str().is_some_and(|one| one.contains("another")), "{unread:?}");
+        let text = desk.person(&["eval", "outcome"]).ok().out();
+        assert!(text.contains("not counted: page another: "), "{text}");
+    });
+}
+
+#[test]
 fn r005_one_session_is_counted_alone() {
     desk_with(|desk, main, follower| {
         answered(follower, "Which port?");

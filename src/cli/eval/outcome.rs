@@ -9,7 +9,9 @@ use crate::cli::Run;
 use crate::cli::output::{self, cost_words};
 use crate::eval::outcome::{Fate, PageStory, Report, Scope, SessionStory, count_up};
 use crate::eval::{Counts, SORTS, Times, percent, word};
+use crate::ids::PageId;
 use crate::page::{LOG, Page};
+use crate::place::Dir;
 use crate::refused::Refused;
 use crate::session::Session;
 use crate::session::journal;
@@ -29,6 +31,8 @@ pub struct Stories {
     pub pages: Vec<PageStory>,
     /// What of it is counted.
     pub scope: Scope,
+    /// What could not be read, each with the reason: it hides no other.
+    unread: Vec<String>,
 }
 
 /// Reads the state directory, without a lock and without a cache: it writes nothing (R12).
@@ -36,18 +40,25 @@ pub struct Stories {
 /// # Errors
 /// Where a record can't be read, or the session that is named is unknown.
 pub fn stories(run: &Run) -> Result<Stories> {
-    let (mut sessions, mut records, mut pages) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sessions, mut records, mut pages, mut unread) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     if let Some(home) = run.desk.home()? {
         for session in Session::all(&home)? {
-            let (entries, damaged) = journal::all(&session.dir)?;
+            let (entries, damaged) = match journal::all(&session.dir) {
+                Ok(read) => read,
+                Err(error) => {
+                    unread.push(format!("session {}: {error}", session.record.id));
+                    continue;
+                }
+            };
             let cut = entries.first().is_some_and(|entry| entry.piece.is_some());
             sessions.push(SessionStory { id: session.record.id.clone(), entries, damaged, cut });
             records.push(session.record);
         }
         for id in Page::all(&home)? {
-            let Some(page) = Page::open(&home, &id)? else { continue };
-            let bytes = page.dir.read(LOG)?.unwrap_or_default();
-            pages.push(PageStory::read(id, page.record.key, &bytes));
+            match page(&home, &id) {
+                Ok(page) => pages.extend(page),
+                Err(error) => unread.push(format!("page {id}: {error:#}")),
+            }
         }
     }
     let named = run.common.session.as_slice();
@@ -57,12 +68,18 @@ pub fn stories(run: &Run) -> Result<Stories> {
         );
     }
     let scope = Scope::of(named, &sessions);
-    Ok(Stories { sessions, records, pages, scope })
+    Ok(Stories { sessions, records, pages, scope, unread })
+}
+
+fn page(home: &Dir, id: &PageId) -> Result<Option<PageStory>> {
+    let Some(page) = Page::open(home, id)? else { return Ok(None) };
+    let bytes = page.dir.read(LOG)?.unwrap_or_default();
+    Ok(Some(PageStory::read(id.clone(), page.record.key, &bytes)))
 }
 
 /// Counts what became of everything in scope.
 pub fn count(stories: &Stories) -> Report {
-    count_up(&stories.sessions, &stories.pages, &stories.scope)
+    Report { unread: stories.unread.clone(), ..count_up(&stories.sessions, &stories.pages, &stories.scope) }
 }
 
 /// Runs `leaf eval outcome`.
@@ -89,6 +106,9 @@ pub fn told(report: &Report) -> String {
     }
     if report.damaged > 0 {
         let _ = writeln!(out, "  {} could not be read: leaf doctor", text::count(report.damaged as usize, "line"));
+    }
+    for unread in &report.unread {
+        let _ = writeln!(out, "  not counted: {}", text::one_line(unread));
     }
     turns(&mut out, report);
     answers(&mut out, report);
