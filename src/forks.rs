@@ -59,7 +59,10 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
     }
     if how == Take::Queue {
         let queued = Entry {
-            why: Some(format!("{most} forks run already")),
+            why: Some(format!(
+                "{} already",
+                if most == 1 { "one fork runs".to_owned() } else { format!("{most} forks run") }
+            )),
             rule: Some("R33".to_owned()),
             ..entry_of(tx, Kind::Queued, thread, newest)
         };

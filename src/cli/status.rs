@@ -15,6 +15,7 @@ use crate::page::Page;
 use crate::page::state::{Follower, OpenTodo, PageState, Status, ThreadState};
 use crate::page::view::View;
 use crate::place::Dir;
+use crate::refused::Refused;
 use crate::rules::holding::{Reading, Seat};
 use crate::rules::keep_back;
 use crate::rules::way::Way;
@@ -180,6 +181,11 @@ pub fn run(run: &Run) -> Result<()> {
                 Err(error) => damaged.push(format!("page {id}: {error:#}")),
             }
         }
+    }
+    if let Some(id) = run.common.session.as_ref().filter(|_| sessions.is_empty() && damaged.is_empty()) {
+        let sentence =
+            format!("leaf knows no session {}: `leaf status` lists those that it knows", text::one_line(id.as_str()));
+        return Err(Refused::input(sentence).into());
     }
     sessions.sort_by_key(|session| session.active);
     sessions.reverse();

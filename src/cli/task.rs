@@ -21,6 +21,9 @@ use crate::rules::writes;
 use crate::session::journal::ClerkLine;
 use crate::text;
 
+/// A to-do's title is at most this long, characters; the sort's are shorter (R21).
+const TITLE: usize = 200;
+
 /// `leaf task …`
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -39,7 +42,8 @@ pub enum Command {
         /// What is to be done
         title: String,
     },
-    /// End a to-do: done once the message that it came from is answered; failed or dropped, that message is main's input again
+    /// End a to-do: done only once the message that it came from is answered; failed or dropped, a message that still waits for its
+    /// answer is main's input again
     End {
         /// The to-do
         todo: String,
@@ -139,10 +143,7 @@ fn start(run: &Run, item: &str, text: TextArgs) -> Result<()> {
 fn open(run: &Run, thread: &str, title: &str) -> Result<()> {
     let speaker = run.speaker(Verb::Everyones)?;
     let prefix = Prefix::parse(thread)?;
-    let title = text::clip(title, 200);
-    if title.is_empty() {
-        return Err(Refused::input("the to-do's title is empty: say what is to be done").into());
-    }
+    let (title, cut) = title_of(title)?;
     let page = run.page_of(&speaker, &format!("thread {prefix}"), true, |view, _| {
         view.order.iter().any(|id| prefix.begins((*id).into()))
     })?;
@@ -160,8 +161,22 @@ fn open(run: &Run, thread: &str, title: &str) -> Result<()> {
         desk.tell(id, told);
         let body = Body::Todo { thread: id, title, source: None, actor };
         let events = desk.append(vec![draft(desk.author(), body)])?;
-        desk.report(&events[0], &format!("to-do {todo} in thread {id}"), Vec::new())
+        desk.report(&events[0], &format!("to-do {todo} in thread {id}"), cut.into_iter().collect())
     })
+}
+
+/// Returns a to-do's title as one line, and a note where it was cut: the writer must not think that all of it stands.
+///
+/// # Errors
+/// Where it is empty.
+pub fn title_of(title: &str) -> Result<(String, Option<String>)> {
+    let line = text::clip(title, TITLE);
+    if line.is_empty() {
+        return Err(Refused::input("the to-do's title is empty: say what is to be done").into());
+    }
+    let cut = text::clip(title, usize::MAX) != line;
+    let note = || format!("the to-do's title was cut after {TITLE} characters: what is beyond belongs in the thread");
+    Ok((line, cut.then(note)))
 }
 
 fn end(run: &Run, todo: &str, outcome: TodoOutcome, detail: Option<String>) -> Result<()> {

@@ -214,8 +214,9 @@ fn withdraw(run: &Run, message: &str) -> Result<()> {
             return Err(Refused::by("R8", format!("message {id} is withdrawn already")).of(thread).into());
         }
         if let Some(by) = message.answered {
+            let drop = todo.map_or(String::new(), |todo| format!(", and drop its to-do with leaf task end {todo} dropped"));
             let sentence = format!(
-                "message {id} is answered already, by {by}: say so in the thread with leaf thread say {thread} TEXT"
+                "message {id} is answered already, by {by}: say so in the thread with leaf thread say {thread} TEXT{drop}"
             );
             return Err(Refused::by("R8", sentence).of(thread).into());
         }
@@ -233,7 +234,8 @@ fn withdraw(run: &Run, message: &str) -> Result<()> {
                 );
             }
         }
-        desk.report(&events[0], &format!("message {id} is withdrawn"), Vec::new())
+        let notes = todo.map(|todo| format!("its to-do {todo} is dropped"));
+        desk.report(&events[0], &format!("message {id} is withdrawn"), notes.into_iter().collect())
     })
 }
 
@@ -260,7 +262,7 @@ fn reply(run: &Run, reference: &str, text: TextArgs, todo: Option<String>) -> Re
     let speaker = run.speaker(Verb::Agents)?;
     let named = named(reference)?;
     let text = text.read()?;
-    let todo = todo.map(|title| title_of(&title, None)).transpose()?;
+    let todo = todo.map(|title| super::task::title_of(&title)).transpose()?;
     let what = match &named {
         Named::Reference(delivery, message) => format!("reference {delivery}:{message}"),
         Named::Id(prefix) => format!("message or thread {prefix}"),
@@ -321,7 +323,12 @@ fn asked(desk: &Desktop<'_>, named: &Named, text: &str) -> Result<MessageId> {
     }
 }
 
-fn answer_message(desk: &mut Desktop<'_>, responds: MessageId, text: String, todo: Option<String>) -> Result<()> {
+fn answer_message(
+    desk: &mut Desktop<'_>,
+    responds: MessageId,
+    text: String,
+    todo: Option<(String, Option<String>)>,
+) -> Result<()> {
     let Some((thread, message)) = desk.view().message(responds) else { return unreachable_message(responds) };
     let id = thread.id;
     let holder = desk.page().record.session.clone();
@@ -344,7 +351,8 @@ fn answer_message(desk: &mut Desktop<'_>, responds: MessageId, text: String, tod
         Answer::Repeat(earlier) => {
             let mut notes = vec!["the same answer stood already".to_owned()];
             let has_todo = thread.todos.iter().any(|todo| todo.source == Some(responds));
-            if let Some(title) = todo.filter(|_| !has_todo) {
+            if let Some((title, cut)) = todo.filter(|_| !has_todo) {
+                notes.extend(cut);
                 // A repeat appends what is missing (R10).
                 let actor = Some(desk.actor()?);
                 let body = Body::Todo { thread: id, title, source: Some(responds), actor };
@@ -363,7 +371,7 @@ fn answer_message(desk: &mut Desktop<'_>, responds: MessageId, text: String, tod
             let actor = desk.actor()?;
             match (todo, open) {
                 // A repeat of a write of which only the to-do came through appends what is missing (R10).
-                (Some(title), Some((_, stands))) if title == stands => {}
+                (Some((title, _)), Some((_, stands))) if title == stands => {}
                 (Some(_), Some((stands, _))) => {
                     let sentence = format!(
                         "message {responds} has the open to-do {stands} already, and a message has one at most: leave out --todo, \
@@ -371,7 +379,8 @@ fn answer_message(desk: &mut Desktop<'_>, responds: MessageId, text: String, tod
                     );
                     return Err(Refused::by("R94", sentence).of(id).into());
                 }
-                (Some(title), None) => {
+                (Some((title, cut)), None) => {
+                    notes.extend(cut);
                     let source = Some(responds);
                     let body = Body::Todo { thread: id, title, source, actor: Some(actor.clone()) };
                     drafts.push(draft(Author::Agent, body));
@@ -462,7 +471,17 @@ fn settle(run: &Run, thread: &str, resolve: bool) -> Result<()> {
         let body = if resolve { Body::Resolve { thread: id } } else { Body::Reopen { thread: id } };
         let events = desk.append(vec![draft(desk.author(), body)])?;
         let done = if resolve { "resolved" } else { "open again" };
-        desk.report(&events[0], &format!("thread {id} is {done}"), Vec::new())
+        // Work that is to be done outlives the thread's end (R98).
+        let open =
+            desk.view().threads.get(&id).map_or(0, |thread| thread.todos.iter().filter(|todo| todo.is_open()).count());
+        let stays = (resolve && open > 0).then(|| {
+            format!(
+                "{} of it {} open: leaf task list, leaf task end TODO dropped",
+                text::count(open, "to-do"),
+                if open == 1 { "stays" } else { "stay" }
+            )
+        });
+        desk.report(&events[0], &format!("thread {id} is {done}"), stays.into_iter().collect())
     })
 }
 

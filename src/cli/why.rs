@@ -62,7 +62,9 @@ pub fn run(run: &Run, args: &WhyArgs) -> Result<()> {
         let _ = writeln!(out, "{}  {} ({})", ts.brief(), sentence.text, sentence.rule);
     }
     let state = super::status::page_state(run, &page, &view)?;
-    let now = sentences::now(&state, thread.id);
+    let last = story.iter().rev().find(|entry| matches!(entry.kind, Kind::Queued | Kind::Handed | Kind::Taken));
+    let queued = last.is_some_and(|entry| entry.kind == Kind::Queued);
+    let now = sentences::now(&state, thread.id, queued);
     let _ = writeln!(out, "now: {} ({})", now.text, now.rule);
     output::print(&out)
 }

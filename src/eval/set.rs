@@ -183,6 +183,12 @@ impl Answers {
             if !known(&answer.id) {
                 return Err(stray(name, &answer.id));
             }
+            if answer.answer.is_none() && answer.failed.is_none() {
+                let id = text::one_line(&answer.id);
+                return Err(Refused::input(format!(
+                    "{name}: {id} has neither `answer` nor `failed`: is it a file of answers?"
+                )));
+            }
             if let Some(twice) = by_id.insert(answer.id.clone(), answer) {
                 return Err(twofold(name, &twice.id));
             }

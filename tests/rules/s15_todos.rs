@@ -283,3 +283,53 @@ fn r099_an_answer_with_a_todo_goes_on_as_the_prompt_says() {
     assert_eq!((status(&desk, &thread), main_owes(&desk)), ("todo".to_owned(), Vec::new()));
     assert!(main.boundary().says().contains("rebuild the index"), "R83: main hears it");
 }
+
+#[test]
+fn r094_a_title_that_is_cut_is_told() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    desk.thread("please");
+    let reference = main.boundary().reference();
+    let long = "word ".repeat(60);
+    for event in [
+        main.ask(&["thread", "reply", &reference, "later", "--todo", &long]),
+        main.ask(&["task", "open", &reference[9..], &long]),
+    ] {
+        assert!(event["notes"].to_string().contains("cut after 200 characters"), "{event}");
+    }
+    let titles = open_titles(&desk);
+    assert!(titles.iter().all(|title| (150..=200).contains(&title.chars().count())), "{titles:?}");
+    let why = main.run(&["thread", "reply", &reference, "more", "--todo", " "]).refused();
+    assert!(why.contains("say what is to be done"), "{why}");
+}
+
+#[test]
+fn r098_who_resolves_a_thread_is_told_of_its_open_todos() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let thread = desk.thread("please");
+    main.reply(&main.boundary().reference(), "noted");
+    let todo = id(&desk.ask(&["task", "open", &thread, "tidy the fixtures"]));
+    let resolved = desk.ask(&["thread", "resolve", &thread]);
+    assert!(resolved["notes"].to_string().contains("1 to-do of it stays open"), "{resolved}");
+    assert!(desk.person(&["why", &thread]).ok().out().contains(&format!("open: to-do {todo}")));
+    desk.ask(&["thread", "reopen", &thread]);
+    desk.ask(&["task", "end", &todo, "dropped"]);
+    assert_eq!(desk.ask(&["thread", "resolve", &thread])["notes"], json!([]));
+}
+
+#[test]
+fn r097_dropping_what_came_with_an_answer_gives_nothing_back() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let thread = desk.thread("please");
+    let reference = main.boundary().reference();
+    let reply = ["thread", "reply", &reference, "later", "--todo", "see to it"];
+    main.ask(&reply);
+    let todo = id(&desk.events("todo")[0]);
+    let refused = desk.person(&["thread", "withdraw", &thread]).refused();
+    assert!(refused.contains(&format!("leaf task end {todo} dropped")), "the way out: {refused}");
+    assert_eq!(desk.ask(&["task", "end", &todo, "dropped"])["notes"], json!([]));
+    let why = desk.person(&["why", &thread]).ok().out();
+    assert!(!why.contains("input again") && !why.contains("R49"), "nobody was answered over: {why}");
+}

@@ -79,7 +79,11 @@ pub fn ask(env: &Env, options: &Options<'_>, header: Header, questions: &[Questi
     if !questions.is_empty() && std::io::stderr().is_terminal() {
         eprintln!();
     }
-    let shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if !questions.is_empty() && shared.answers.by_id.values().all(|answer| answer.answer.is_none()) {
+        let first = text::one_line(shared.first_failure.as_deref().unwrap_or_default());
+        shared.stopped.get_or_insert(format!("no call gave an answer; the first said: {first}"));
+    }
     Ok(Asked { answers: shared.answers, stopped: shared.stopped })
 }
 
@@ -182,8 +186,11 @@ fn call(program: &Path, options: &Options<'_>, question: &str) -> Said {
         Ok((status, stdout, stderr)) => {
             let read = print::output(&stdout);
             let stderr = String::from_utf8_lossy(&stderr).trim().to_owned();
-            let failed = read.failed || !status.success();
+            // A result without words is no answer of the model's.
+            let failed = read.failed || !status.success() || read.text.is_empty();
             let why = if read.text.is_empty() { stderr } else { read.text.clone() };
+            let raw = String::from_utf8_lossy(&stdout).trim().to_owned();
+            let why = if why.is_empty() && !raw.is_empty() { format!("it gave no result: {raw}") } else { why };
             let why = if why.is_empty() { format!("it said nothing ({status})") } else { why };
             Said {
                 answer: if failed { Err(why) } else { Ok(read.text) },

@@ -88,7 +88,9 @@ pub fn told(report: &Report) -> String {
     let mut out = format!("Decision: {}\n", count(report.messages, "message"));
     labels(&mut out, report);
     answered(&mut out, report);
-    if report.answers.missing < report.messages {
+    if report.answers.missing == report.messages {
+        out.push_str("  there are no answers: --answers FILE, or --claude to ask your client's model\n");
+    } else {
         matrix(&mut out, report);
         costs(&mut out, report);
         groups(&mut out, report);

@@ -1,9 +1,9 @@
 //! What happened to a thread, as sentences for a person, each with the rule that it comes from.
 
-use crate::ids::ThreadId;
+use crate::ids::{ThreadId, TurnId};
 use crate::page::event::{Actor, Author, Body, By, Event, TodoOutcome};
 use crate::page::state::{HolderKind, PageState, Status};
-use crate::page::view::Thread;
+use crate::page::view::{Message, Thread};
 use crate::session::journal::{Entry, Evidence, Kind, Outcome, Sort};
 use crate::session::state::TurnState;
 use crate::text::{self, first_words, one_line};
@@ -50,7 +50,9 @@ pub fn of_event(event: &Event, thread: &Thread) -> Option<Sentence> {
             say("R6", format!("The user wrote message {id}{owes}: {}", first_words(text, 80)))
         }
         Body::Withdraw { message } if thread.message(*message).is_some() => {
-            say("R8", format!("The user took message {message} back."))
+            let todo = thread.todos.iter().find(|todo| todo.ended == Some(event.seq));
+            let todo = todo.map_or(String::new(), |todo| format!(" Its to-do {} is dropped (R97).", todo.id));
+            say("R8", format!("The user took message {message} back.{todo}"))
         }
         Body::Resolve { thread } if here(thread) => {
             let who = if event.author == Author::User { "The user" } else { "The agent" };
@@ -59,7 +61,15 @@ pub fn of_event(event: &Event, thread: &Thread) -> Option<Sentence> {
         Body::Reopen { thread } if here(thread) => say("R9", "The thread was opened again.".to_owned()),
         Body::Reply { thread: of, text, responds, actor: who } if here(of) => {
             let words = first_words(text, 80);
-            let over = thread.takes.iter().any(|take| take.seq == event.seq && take.from.is_some());
+            // Main is one, whatever its turn; so is a fork.
+            let same = |turn: TurnId| {
+                let of = thread.takes.iter().find(|take| take.actor.turn == turn).map(|take| &take.actor);
+                turn == who.turn || of.is_some_and(|of| of.by == who.by && of.name == who.name)
+            };
+            let over = thread
+                .takes
+                .iter()
+                .any(|take| take.seq == event.seq && take.from.is_some_and(|(holder, _)| !same(holder)));
             match responds {
                 Some(message) if over => say(
                     "R49",
@@ -105,6 +115,10 @@ pub fn of_event(event: &Event, thread: &Thread) -> Option<Sentence> {
             let detail = detail.as_ref().map_or(String::new(), |detail| format!(": {}", first_words(detail, 80)));
             let again =
                 of.source.and_then(|source| thread.message(source)).filter(|message| message.again == event.seq);
+            let answered = |message: &&Message| {
+                message.answered.and_then(|id| thread.message(id)).is_some_and(|answer| answer.seq < event.seq)
+            };
+            let again = again.filter(|message| !answered(message));
             let again =
                 again.map_or(String::new(), |message| format!(". Message {} is main's input again", message.id));
             say("R97", format!("{} ended to-do {todo} as {word}{detail}{again}.", by(who)))
@@ -208,13 +222,16 @@ fn lower(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// Returns how a thread stands now, and who is to act.
-pub fn now(state: &PageState, thread: ThreadId) -> Sentence {
+/// Returns how a thread stands now, and who is to act. `queued`: it waits for a fork to be free (R33).
+pub fn now(state: &PageState, thread: ThreadId, queued: bool) -> Sentence {
     let status = state.threads.iter().find(|other| other.id == thread).map(|thread| thread.status);
     let owed = state.owed.iter().find(|owed| owed.thread == thread);
     let todos: Vec<String> =
         state.todos.iter().filter(|open| open.thread == thread).map(|open| open.todo.id.to_string()).collect();
     let (rule, text) = match (status, owed) {
+        (Some(Status::Resolved), _) if !todos.is_empty() => {
+            ("R98", format!("the thread is resolved, and owes nothing; open: to-do {}", todos.join(", ")))
+        }
         (Some(Status::Resolved), _) => ("R9", "the thread is resolved, and owes nothing".to_owned()),
         (Some(Status::Todo), Some(owed)) => {
             ("R96", format!("main owes the answer to message {}, by to-do {}", owed.message, todos.join(", ")))
@@ -223,6 +240,7 @@ pub fn now(state: &PageState, thread: ThreadId) -> Sentence {
         (_, None) => ("R6", "nothing is owed".to_owned()),
         (_, Some(owed)) => {
             let who = match (owed.owed_by.kind, owed.owed_by.name.as_deref()) {
+                (HolderKind::LineFork, _) if queued => "a fork takes it once one is free".to_owned(),
                 (HolderKind::LineFork, _) => "the line fork is asked about it".to_owned(),
                 (HolderKind::Fork, name) => {
                     let rests = if owed.owed_by.state == Some(TurnState::Resting) { ", which rests," } else { "" };
