@@ -2,6 +2,7 @@
 //! state directory, with no account and no network.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::output::{self, Style, styled};
+
+/// What the name of the demo's directory begins with.
+const NAME: &str = "leaf-demo-";
 
 /// The session of the recorded events.
 const SESSION: &str = "66232bfa-36ae-4cb8-99c6-ea92effa9e76";
@@ -84,6 +88,18 @@ pub fn run(args: &DemoArgs, json: bool) -> Result<()> {
 
 /// The client's part: whatever it runs is below it, as an agent's command is.
 fn stand_in() -> Result<()> {
+    let played = play_along();
+    // The end of what it is told is the end of the demo, by whatever that ended: nothing of it stays.
+    let project = std::env::current_dir()?;
+    if let Some(root) =
+        project.parent().filter(|root| root.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME)))
+    {
+        let _ = std::fs::remove_dir_all(root);
+    }
+    played
+}
+
+fn play_along() -> Result<()> {
     let own = std::env::current_exe()?;
     for line in std::io::stdin().lock().lines() {
         let call: Call = serde_json::from_str(&line?)?;
@@ -120,11 +136,12 @@ struct Stage {
 impl Stage {
     fn set(json: bool) -> Result<Stage> {
         let binary = std::env::current_exe().context("can't find this binary")?;
-        let root = std::env::temp_dir().join(format!("leaf-demo-{:016x}", crate::ids::random_u64()?));
+        let root = std::env::temp_dir().join(format!("{NAME}{:016x}", crate::ids::random_u64()?));
         let project = root.join("project");
         std::fs::create_dir_all(&project).with_context(|| format!("can't make {}", project.display()))?;
         let mut command = Command::new(&binary);
-        command.args(["demo", "--client"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // In a group of its own: an interrupt from the keyboard ends the demo, and this one takes its things away.
+        command.args(["demo", "--client"]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut client = scene(&mut command, &root, &project).spawn().context("can't start the demo's client")?;
         let pipes = (client.stdin.take(), client.stdout.take());
         let (Some(calls), Some(answers)) = pipes else { bail!("the demo's client has no pipes") };
@@ -137,7 +154,9 @@ impl Stage {
     fn strike(&mut self) -> Result<()> {
         drop(self.calls.take());
         let _ = self.client.wait();
-        std::fs::remove_dir_all(&self.root).with_context(|| format!("can't remove {}", self.root.display()))?;
+        if self.root.exists() {
+            std::fs::remove_dir_all(&self.root).with_context(|| format!("can't remove {}", self.root.display()))?;
+        }
         if self.json {
             return output::print_json(&serde_json::json!({"steps": self.steps, "state": self.state}));
         }

@@ -1,5 +1,6 @@
 //! Whole stories through the built binary.
 
+mod demo;
 mod doctor;
 mod eval;
 mod install;
