@@ -18,11 +18,14 @@ use crate::page::log::{Log, Piece, parse, pieces};
 use crate::page::view::View;
 use crate::refused::Refused;
 use crate::rules::holding::{Reading, Seat};
-use crate::rules::todos::{self, Urgency};
+use crate::rules::todos::{self, OpenTodo, Urgency};
 use crate::session::journal::{ClerkLine, Entry, Evidence};
 use crate::session::{Session, lock_both};
 use crate::text;
 use crate::transaction::Transaction;
+
+/// Of a page that is claimed its main is told this many to-dos, the most urgent.
+const TOLD: usize = 12;
 
 /// `leaf page …`
 #[derive(Debug, Subcommand)]
@@ -214,6 +217,29 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
         }
         None => None,
     };
+    // The messages that are owed are new to its main, and delivered; of the to-dos it hears so (R98). It is told first: a line of a
+    // page that a kill kept from coming is told nobody.
+    let seat = Seat { state: session.state.clone(), alive: session.session.record.client_lives(), ..Seat::default() };
+    let todos = todos::open(&Reading::new(id, &page.page.record, &page.view, &seat, now));
+    let came = |open: &OpenTodo<'_>| {
+        let thread = open.thread.id;
+        let answer =
+            open.waits.map_or(String::new(), |message| format!("; answer: leaf thread reply {} TEXT", message.id));
+        let line = ClerkLine {
+            quote: Some(open.todo.title.clone()),
+            wake: open.urgency == Urgency::Awaited,
+            todo: Some((id.clone(), open.todo.id)),
+            ..ClerkLine::new(format!(
+                "with page {id} came to-do {} of thread {thread} (leaf task list{answer}):",
+                open.todo.id
+            ))
+        };
+        Entry::clerk(now, Some(thread), line)
+    };
+    session.append(&todos.iter().take(TOLD).map(came).collect::<Vec<_>>())?;
+    let open = text::count(todos.len(), "open to-do");
+    let notes: Vec<String> =
+        (!todos.is_empty()).then(|| format!("it has {open}: leaf task list")).into_iter().collect();
     // The lists first: page.json decides.
     let mut listed = session.session.record.clone();
     listed.add_page(id);
@@ -225,28 +251,6 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
         before.replace_record(listed)?;
         let text = format!("another session claimed page {id}; its threads are that session's now.");
         before.append(&[Entry::clerk(now, None, ClerkLine::new(text))])?;
-    }
-    // The messages that are owed are new to its main, and delivered; of the to-dos it hears so (R98).
-    let mut notes = Vec::new();
-    let seat = Seat { state: session.state.clone(), alive: session.session.record.client_lives(), ..Seat::default() };
-    let todos = todos::open(&Reading::new(id, &page.page.record, &page.view, &seat, now));
-    if !todos.is_empty() {
-        let open = text::count(todos.len(), "open to-do");
-        let told = ClerkLine {
-            quote: Some(
-                todos
-                    .iter()
-                    .map(|open| format!("{}: {}", open.todo.id, open.todo.title))
-                    .collect::<Vec<_>>()
-                    .join("\n"),
-            ),
-            wake: todos.iter().any(|open| open.urgency == Urgency::Awaited),
-            ..ClerkLine::new(format!(
-                "page {id} is this session's now, with {open} (leaf task list shows how they stand):"
-            ))
-        };
-        session.append(&[Entry::clerk(now, None, told)])?;
-        notes.push(format!("it has {open}: leaf task list"));
     }
     drop(session);
     report(run, &page.page, &format!("page {id} is this session's now"), notes)

@@ -117,6 +117,37 @@ fn a_first_message_killed_at_any_call_leaves_no_half_page() {
     assert!(halves > 2, "some were killed with a page half made: {halves}");
 }
 
+/// Where the page came to the session, its main hears of its to-do; where it did not, it hears nothing of it.
+#[test]
+fn r098_a_claim_killed_at_any_call_keeps_no_todo_from_main() {
+    if !killer::can_trace() {
+        eprintln!("not checked: no strace on this machine");
+        return;
+    }
+    let (mut came, mut stayed) = (0, 0);
+    for call in ["openat", "write", "renameat", "renameat2"] {
+        for n in 1..40 {
+            let desk = Desk::new();
+            let first = desk.session("s").working();
+            let thread = desk.thread("please");
+            first.reply(&first.boundary().reference(), "noted");
+            desk.ask(&["task", "open", &thread, "tidy the fixtures"]);
+            first.boundary().says();
+            let second = desk.session("t").working();
+            let claim = Call::below("main's claim", &["page", "claim", &desk.page_slug()]);
+            let ran = at_once(&second, &desk.path("call"), &[(claim, Some(Death::At { call, n }))]);
+            let heard = second.boundary().context().is_some_and(|told| told.contains("tidy the fixtures"));
+            let is_its = desk.state()["session"] == second.id();
+            assert_eq!(heard, is_its, "{call} {n}");
+            *(if is_its { &mut came } else { &mut stayed }) += 1;
+            if ran[0].code != KILLED {
+                break;
+            }
+        }
+    }
+    assert!(came > 4 && stayed > 4, "killed before and after it came: {came}, {stayed}");
+}
+
 fn hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.'))
 }
