@@ -39,8 +39,10 @@ const agents = new Map<string, string>()
  */
 let waking = false
 let busy = false
-/** The ends that are being reported: whether leaf knows the agent, whose turn's cost comes next. */
-const reports = new Map<string, Promise<Ran>>()
+/** The turns of the runs that leaf started and that are not reported yet, by their agent. */
+const runs = new Map<string, string>()
+/** The ends that are being reported, by their agent: of which run, and whether leaf knows it; what it cost comes next. */
+const reports = new Map<string, { whose: string[]; report: Promise<Ran> }>()
 
 async function leaf($: EngineInterface, args: string[], stdin = ''): Promise<Ran> {
   const env = await $.process.hookEnv()
@@ -162,10 +164,12 @@ async function act($: EngineInterface, action: Action): Promise<void> {
       agents.set(turn, agent)
     } catch (error) {
       agents.delete(turn)
+      if (action.action === 'resume') runs.delete(action.agent_id)
       await tell($, ['fork', 'ended', '--turn', turn, '--failed'], why(error))
       return
     }
   } else if (action.action === 'resume') {
+    runs.set(agent, turn)
     await send($, agent, action.prompt)
   }
   const { code, out } = await tell($, ['fork', 'started', turn, agent])
@@ -175,12 +179,14 @@ async function act($: EngineInterface, action: Action): Promise<void> {
 /** Starts or resumes the fork: its agent. Fails where the client refuses. */
 async function start($: EngineInterface, action: Start): Promise<string> {
   if (action.action === 'resume') {
+    runs.set(action.agent_id, action.turn)
     await send($, action.agent_id, action.prompt)
     return action.agent_id
   }
   const { name, description, prompt } = action
   const spawned = await $.agent.spawn({ subagentType: 'fork', name, description, prompt })
   if (spawned.agentId === undefined) throw new Error(spawned.deny ?? 'the client started no agent')
+  runs.set(spawned.agentId, action.turn)
   return spawned.agentId
 }
 
@@ -227,8 +233,12 @@ export const register: Register = on => {
     if (e.subagentType !== 'fork') return next(e)
     const failed = e.status === 'completed' ? [] : ['--failed']
     const text = e.status === 'stopped' ? 'stopped from the client' : e.text
-    const report = tell($, ['fork', 'ended', '--agent', e.agentId, ...failed], text)
-    reports.set(e.agentId, report)
+    // By its turn where leaf started this run: its agent may be at the next one before a report that is made again comes through.
+    const turn = runs.get(e.agentId)
+    runs.delete(e.agentId)
+    const whose = turn === undefined ? ['--agent', e.agentId] : ['--turn', turn]
+    const report = tell($, ['fork', 'ended', ...whose, ...failed], text)
+    reports.set(e.agentId, { whose, report })
     const { code, out } = await report
     // A run that main or the user started reports to them; what leaf started, leaf tells of.
     const ours = code === 0 && (JSON.parse(out) as { thread: string | null }).thread !== null
@@ -253,10 +263,13 @@ export const register: Register = on => {
       busy = false
       // Only an interruption and an error end main's turn without a Stop.
       if (e.reason !== 'answer') await tell($, ['turn', 'ended', ...(e.isAborted ? ['--interrupted'] : [])])
-    } else if ((await reports.get(e.agentId))?.code === 0) {
-      // The end itself was reported before; this tells what it cost.
-      reports.delete(e.agentId)
-      await tell($, ['fork', 'ended', '--agent', e.agentId, ...cost(e.usage, e.durationMs)], e.answer)
+    } else {
+      const reported = reports.get(e.agentId)
+      if (reported !== undefined && (await reported.report).code === 0) {
+        // The end itself was reported before; this tells what it cost.
+        reports.delete(e.agentId)
+        await tell($, ['fork', 'ended', ...reported.whose, ...cost(e.usage, e.durationMs)], e.answer)
+      }
     }
     return next(e)
   })
