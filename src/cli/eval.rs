@@ -91,7 +91,7 @@ pub fn run(run: &Run, args: EvalArgs) -> Result<()> {
 /// All that needs no model.
 fn everything(run: &Run) -> Result<()> {
     let set = Path::new(decision::SET);
-    let decided = if set.is_dir() { Some(decision::recorded(set, None)?) } else { None };
+    let decided = if set.is_dir() { Some(decision::recorded(set)?) } else { None };
     let stories = outcome::stories(run)?;
     let counted = outcome::count(&stories);
     let coherence = coherence::unjudged(&stories);

@@ -64,10 +64,10 @@ pub fn run(run: &Run, args: &DecisionArgs) -> Result<()> {
 ///
 /// # Errors
 /// Where the set or the answers can't be read.
-pub fn recorded(dir: &Path, file: Option<&Path>) -> Result<Report> {
+pub fn recorded(dir: &Path) -> Result<Report> {
     let set = read_set(dir)?;
     let own = dir.join(ANSWERS);
-    let file = file.map(Path::to_path_buf).or_else(|| own.is_file().then_some(own));
+    let file = own.is_file().then_some(own);
     let known = |id: &str| set.messages.iter().any(|message| message.id == id);
     let given = file.map_or(Ok(Answers::default()), |file| read_answers(&file, known))?;
     Ok(score(&set, &given))
