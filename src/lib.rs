@@ -25,6 +25,7 @@ pub mod place;
 pub mod pointer;
 pub mod refused;
 pub mod rules;
+pub mod schedule;
 pub mod scratch;
 pub mod session;
 pub mod sleeper;

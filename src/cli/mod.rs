@@ -3,11 +3,20 @@
 pub mod delivery;
 pub mod demo;
 pub mod doctor;
+pub mod emit;
 pub mod eval;
 pub mod fork;
+pub mod forks;
+pub mod hooks;
+pub mod import;
 pub mod install;
+pub mod lifecycle;
 pub mod output;
 pub mod page;
+pub mod prune;
+pub mod runner;
+pub mod runs;
+pub mod schedule;
 pub mod status;
 pub mod task;
 pub mod thread;
@@ -92,6 +101,26 @@ enum Command {
     Why(why::WhyArgs),
     /// Show the sessions that leaf knows, what waits, and what runs
     Status,
+    /// The scheduled forks of this directory, with every warning
+    Forks(forks::ForksArgs),
+    /// The lifecycle hooks of this directory, with every warning
+    Hooks(hooks::HooksArgs),
+    /// What of the scheduled forks is due when, and what holds the others
+    Schedule(schedule::ScheduleArgs),
+    /// The runs of scheduled forks
+    Runs(runs::RunsArgs),
+    /// Close sessions that nobody ended, and clear away what is over
+    Prune(prune::PruneArgs),
+    /// Look at another tool's set-up: what leaf takes as it is, and what differs
+    Import(import::ImportArgs),
+    /// Tell the sessions of this project of an event that forks and hooks wait for
+    Emit(emit::EmitArgs),
+    /// Run a batch of scheduled forks (leaf's own)
+    #[command(hide = true)]
+    Runner(runner::RunnerArgs),
+    /// Run a session's lifecycle hooks (leaf's own)
+    #[command(hide = true)]
+    Lifecycle(lifecycle::LifecycleArgs),
     /// Measure how good the sort is, and what became of forks' work
     Eval(eval::EvalArgs),
     /// Let this project's .leaf files run programs: trust them as they are now
@@ -173,6 +202,15 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Follow { status } => crate::follow::run(&run, status),
         Command::Why(args) => why::run(&run, &args),
         Command::Status => status::run(&run),
+        Command::Forks(args) => forks::run(&run, &args),
+        Command::Hooks(args) => hooks::run(&run, &args),
+        Command::Schedule(args) => schedule::run(&run, &args),
+        Command::Runs(args) => runs::run(&run, &args),
+        Command::Prune(args) => prune::run(&run, &args),
+        Command::Import(args) => import::run(&run, &args),
+        Command::Emit(args) => emit::run(&run, &args),
+        Command::Runner(args) => runner::run(&run, &args),
+        Command::Lifecycle(args) => lifecycle::run(&run, &args),
         Command::Eval(args) => eval::run(&run, args),
         Command::Trust(args) => trust::run(&run, &args),
         Command::Install(_)

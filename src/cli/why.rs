@@ -137,6 +137,7 @@ fn of_thread(
             | Kind::Continued
             | Kind::Clerk
             | Kind::Printed
+            | Kind::Schedule
             | Kind::Checkpoint
             | Kind::Unknown => false,
         }

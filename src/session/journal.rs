@@ -18,6 +18,7 @@ use crate::page::event::By;
 use crate::page::log::{Log, Piece, pieces};
 use crate::place::{Dir, PlaceError};
 use crate::rules::way::Way;
+use crate::schedule::record::Change;
 
 /// The name of the journal's present piece.
 pub const NAME: &str = "journal.jsonl";
@@ -84,6 +85,8 @@ pub enum Kind {
     Refused,
     /// What a run or a question cost, where no entry of its own could say so: a rest, a report after the end (R122).
     Cost,
+    /// Something happened to the schedule of forks.
+    Schedule,
     /// What came before this piece.
     Checkpoint,
     /// A kind of another version.
@@ -367,6 +370,9 @@ pub struct Entry {
     /// What it cost, milliseconds (R122).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ms: Option<u64>,
+    /// What happened to the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Box<Change>>,
     /// A checkpoint's state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Box<State>>,
@@ -445,6 +451,7 @@ impl Entry {
             interrupted: None,
             tokens: None,
             ms: None,
+            schedule: None,
             state: None,
             piece: None,
         }
@@ -488,6 +495,11 @@ impl Entry {
             ..Entry::new(ts, Kind::Cost)
         };
         (cost.is_told() && !turn.accounted).then(|| entry.at(cost))
+    }
+
+    /// Something happened to the schedule of forks.
+    pub fn schedule(ts: Ts, change: Change) -> Entry {
+        Entry { schedule: Some(Box::new(change)), ..Entry::new(ts, Kind::Schedule) }
     }
 
     /// A line for the clerk.

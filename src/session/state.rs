@@ -10,6 +10,7 @@ use crate::clock::Ts;
 use crate::ids::{AgentId, DeliveryId, Generation, MessageId, PageId, ThreadId, TurnId};
 use crate::page::event::By;
 use crate::rules::way::Way;
+use crate::schedule::record::Record;
 
 /// A turn that nothing renewed for this long is lapsed (Words: *turn*), milliseconds.
 pub const LAPSE: i64 = 15 * 60 * 1000;
@@ -75,6 +76,9 @@ pub struct State {
     /// What ran because of leaf in this generation (R122).
     #[serde(default)]
     pub spent: Spent,
+    /// The schedule of forks.
+    #[serde(default)]
+    pub schedule: Record,
 }
 
 /// What ran because of leaf in a generation, with what the client told of its cost (R122).
@@ -459,6 +463,11 @@ impl State {
                 self.spent.cost = self.spent.cost.plus(entry.cost());
             }
             Kind::Cost => self.apply_cost(entry),
+            Kind::Schedule => {
+                if let Some(change) = &entry.schedule {
+                    self.schedule.apply(entry.ts, change);
+                }
+            }
             Kind::Sort | Kind::Refused | Kind::Checkpoint | Kind::Unknown => {}
         }
     }

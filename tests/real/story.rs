@@ -51,7 +51,19 @@ impl Story {
         let terminal = self.open();
         terminal.say("hello there");
         terminal.wait("the reply", |screen| screen.contains("that is all from Main"));
+        self.until_idle();
         terminal
+    }
+
+    /// Waits until main's turn has ended. Its Stop's hook runs behind the words on the screen: a message that came before it would be
+    /// told of there.
+    pub fn until_idle(&self) {
+        let idle = |session: &Value| session["id"] == SESSION && session["turn"].is_null();
+        until("main's turn is over", LIMIT, || {
+            let status = self.client.json(&["status"]);
+            status["sessions"].as_array().is_some_and(|sessions| sessions.iter().any(idle)).then_some(())
+        })
+        .unwrap_or_else(|late| panic!("{late}: {:#}", self.client.json(&["status"])));
     }
 
     /// Waits until a follower holds the lane: what is written from now on is kept back.

@@ -212,6 +212,7 @@ fn entry_words(entry: &Entry) -> Option<(&'static str, String)> {
         | Kind::Clerk
         | Kind::Printed
         | Kind::Cost
+        | Kind::Schedule
         | Kind::Checkpoint
         | Kind::Unknown => return None,
     })

@@ -1,0 +1,9 @@
+//! Scheduled forks: background copies of a session's conversation that run at a moment nobody has to think of.
+//!
+//! Definitions are files ([`definition`]); the session's record of what ran is folded from its journal ([`record`]); what is due
+//! now, and why not, is a pure function of both (`select`, `order`). `leaf watch` is the only process that waits; a run is a
+//! process of its own (`run`).
+
+pub mod definition;
+pub mod record;
+pub mod settings;

@@ -1,0 +1,528 @@
+//! A session's record of its schedule: pauses, latches, stamps, runs. Plain values, folded from the journal's `schedule` entries.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Ts;
+use crate::ids::{AgentId, TurnId};
+use crate::session::journal::Cost;
+use crate::session::liveness::Process;
+
+/// How long a fork's issues are remembered for the runaway breaker, milliseconds.
+pub const HOUR: i64 = 3_600_000;
+/// How many ended runs stay in the record.
+const KEEP: usize = 50;
+
+/// What happened to a session's schedule; one journal entry each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    /// The person did something: the pause is over, what it held back is dropped. `idle`: main is idle and stays so, a new pause
+    /// begins at once.
+    Activity {
+        /// Whether no Stop will come of it.
+        idle: bool,
+        /// What it was: `prompt`, `message`, `notification`.
+        why: String,
+    },
+    /// Main stopped. The first Stop of a pause without work in the background begins it.
+    Stopped {
+        /// The session's work in the background, forks of ours left out.
+        background: Vec<String>,
+        /// The model that the client named.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
+    /// Main is at work: a turn of its own began that is no activity of the person's.
+    Working,
+    /// Forks were selected, and stamped.
+    Issued {
+        /// The batch.
+        runs: Vec<Issue>,
+        /// Who issued it: where it dies before a run begins, that run has failed.
+        owner: Process,
+        /// Whether the session was closing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        flush: bool,
+    },
+    /// A run's process or agent began.
+    Begun {
+        /// The run.
+        run: TurnId,
+        /// Its process, the leader of its own group.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        process: Option<Process>,
+        /// Its agent, in the session.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<AgentId>,
+    },
+    /// A run is over.
+    Over {
+        /// The run.
+        run: TurnId,
+        /// How.
+        outcome: RunOutcome,
+        /// Whether its report asked for another run, and may have one.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        again: bool,
+        /// Whether there is a report to deliver.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        report: bool,
+        /// Why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+        /// The model that it ran on, where it isn't the session's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// What it cost.
+        #[serde(default)]
+        cost: Cost,
+    },
+    /// Reports are being printed by this process: nobody else prints them while it lives.
+    Printing {
+        /// The runs whose reports they are.
+        runs: Vec<TurnId>,
+        /// Who prints.
+        by: Process,
+    },
+    /// A part of a report, or the rest of it, was printed.
+    Printed {
+        /// The run.
+        run: TurnId,
+        /// How far it was printed, bytes; `None`: all of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<u64>,
+    },
+    /// The watch left to wake the session for a report.
+    Woke,
+    /// A lifecycle hook ran, or was begun.
+    Hook {
+        /// Its name.
+        name: String,
+        /// Its moment's label.
+        label: String,
+    },
+    /// The session is closed: its end was reported or seen, once.
+    Closed {
+        /// Why: the client's word, or `gone`, `timeout`, `pruned`.
+        reason: String,
+    },
+    /// The session is open (again). `source`: the client's word for how.
+    Opened {
+        /// The client's word, where it gave one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+    },
+    /// The clock went back: what is stamped with a later time is stamped with this one.
+    Clock {
+        /// The time now.
+        now: Ts,
+    },
+}
+
+/// One fork of a batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Issue {
+    /// The run, which is an agent turn.
+    pub run: TurnId,
+    /// The fork.
+    pub fork: String,
+    /// Its file.
+    pub path: String,
+    /// The moment's label.
+    pub label: String,
+    /// The runs of the batch that it waits for; none: it begins at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<TurnId>,
+    /// Those of them whose reports it gets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports_of: Vec<TurnId>,
+    /// Whether it is a gate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gate: bool,
+    /// Whether it may ask for another run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub chain: bool,
+    /// How it runs.
+    pub runner: Runner,
+}
+
+/// How a scheduled fork runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Runner {
+    /// A process of its own: quiet, a cold cache.
+    #[default]
+    Headless,
+    /// In the session, through the hooks module: quiet, a warm cache.
+    Module,
+    /// In the session, started by its model: visible, a warm cache.
+    Subagent,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunOutcome {
+    /// It gave its report.
+    Completed,
+    /// It failed, or was killed.
+    Failed,
+    /// Somebody stopped it.
+    Stopped,
+    /// It waited for others, and the person came back, or the session closed.
+    Dropped,
+}
+
+/// A session's record of its schedule.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    /// The pause's number: activity counts it up.
+    pub epoch: u64,
+    /// Since when the session is idle: the first Stop of the pause without work in its background.
+    pub since: Option<Ts>,
+    /// The last Stop; `None` while main is at work, and before the first.
+    pub stopped: Option<Ts>,
+    /// What went on in the background then, each with when it was first seen.
+    pub background: BTreeMap<String, Ts>,
+    /// The model that the client last named.
+    pub model: Option<String>,
+    /// When the session began.
+    pub began: Option<Ts>,
+    /// Why it is closed; `None`: it is open.
+    pub closed: Option<Closed>,
+    /// The forks that were ever issued here.
+    pub forks: BTreeMap<String, Stamps>,
+    /// The fork whose run or chain holds the others back, and its last run.
+    pub gate: Option<(String, TurnId)>,
+    /// The runs: all that are not over, those whose reports are not delivered, and the last of the others.
+    pub runs: Vec<Run>,
+    /// When the watch last woke the session for a report.
+    pub woke: Option<Ts>,
+    /// Lifecycle hooks: when they last ran, and their latches.
+    pub hooks: BTreeMap<String, HookStamps>,
+    /// How many lines of the journal were about the schedule, so that a waiter sees that something changed.
+    pub changes: u64,
+}
+
+/// A closed session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Closed {
+    /// When.
+    pub at: Ts,
+    /// Why.
+    pub reason: String,
+}
+
+/// What is stamped of a fork in a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Stamps {
+    /// Its last issue.
+    pub issued: Option<Ts>,
+    /// The pause that it ran in at an idle moment: once a pause, whatever its deadlines.
+    pub idle: Option<u64>,
+    /// When a run of it asked for another one in that pause: due since then.
+    pub again: Option<Ts>,
+    /// The labels of the context moments that it ran at: once a session.
+    pub context: BTreeSet<String>,
+    /// Its issues within the last hour, the oldest first; those of an `every` moment count, and are not held by them.
+    pub recent: Vec<Ts>,
+    /// How many issues the present pause had.
+    pub in_pause: u32,
+    /// That pause.
+    pub pause: u64,
+    /// For `changed` and `event` moments: when each last fired.
+    pub outside: BTreeMap<String, Ts>,
+}
+
+/// What is stamped of a lifecycle hook in a session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HookStamps {
+    /// When it last ran.
+    pub ran: Option<Ts>,
+    /// The idle labels that it ran at in the present pause.
+    pub idle: BTreeSet<String>,
+    /// That pause.
+    pub pause: u64,
+}
+
+/// A run of a scheduled fork.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// What was issued.
+    pub issue: Issue,
+    /// When.
+    pub issued: Ts,
+    /// In which pause.
+    pub epoch: u64,
+    /// Who issued it.
+    pub owner: Process,
+    /// Whether the session was closing.
+    pub flush: bool,
+    /// When it began.
+    pub begun: Option<Ts>,
+    /// Its process.
+    pub process: Option<Process>,
+    /// Its agent.
+    pub agent: Option<AgentId>,
+    /// When it was over.
+    pub over: Option<Ts>,
+    /// How.
+    pub outcome: Option<RunOutcome>,
+    /// Whether it asked for another run.
+    pub again: bool,
+    /// Why it failed.
+    pub why: Option<String>,
+    /// The model that it ran on.
+    pub model: Option<String>,
+    /// What it cost.
+    pub cost: Cost,
+    /// How far its report was printed, bytes; `None`: there is none left to deliver.
+    pub report: Option<u64>,
+    /// Who prints the report now.
+    pub printing: Option<Process>,
+}
+
+impl Run {
+    /// Whether it waits for others of its batch.
+    pub fn is_held(&self) -> bool {
+        self.over.is_none() && self.begun.is_none() && !self.issue.waits_for.is_empty()
+    }
+
+    /// Returns its name as an agent turn.
+    pub fn name(&self) -> String {
+        format!("scheduled-{}", self.issue.fork)
+    }
+}
+
+impl Record {
+    /// Folds one change.
+    pub fn apply(&mut self, ts: Ts, change: &Change) {
+        self.changes += 1;
+        match change {
+            Change::Activity { idle, .. } => {
+                self.epoch += 1;
+                self.since = idle.then_some(ts);
+                self.stopped = self.stopped.filter(|_| *idle);
+                self.gate = None;
+                self.woke = None;
+                for run in self.runs.iter_mut().filter(|run| run.is_held() && !run.flush) {
+                    run.over = Some(ts);
+                    run.outcome = Some(RunOutcome::Dropped);
+                }
+                self.forget();
+            }
+            Change::Working => self.stopped = None,
+            Change::Stopped { background, model } => {
+                self.stopped = Some(ts);
+                self.background = background
+                    .iter()
+                    .map(|task| (task.clone(), self.background.get(task).copied().unwrap_or(ts)))
+                    .collect();
+                if self.background.is_empty() {
+                    self.since = self.since.or(Some(ts));
+                }
+                if model.is_some() {
+                    self.model.clone_from(model);
+                }
+            }
+            Change::Issued { runs, owner, flush } => {
+                for issue in runs {
+                    self.issue(ts, issue, owner, *flush);
+                }
+            }
+            Change::Begun { run, process, agent } => {
+                if let Some(run) = self.run_mut(*run) {
+                    run.begun = run.begun.or(Some(ts));
+                    run.process = process.clone().or_else(|| run.process.take());
+                    run.agent = agent.clone().or_else(|| run.agent.take());
+                    if run.issue.gate && !run.flush {
+                        self.gate = Some((run.issue.fork.clone(), run.issue.run));
+                    }
+                }
+            }
+            Change::Over { run, outcome, again, report, why, model, cost } => {
+                let Some(run) = self.run_mut(*run).filter(|run| run.over.is_none()) else { return };
+                run.over = Some(ts);
+                run.outcome = Some(*outcome);
+                run.again = *again;
+                run.why.clone_from(why);
+                run.model.clone_from(model);
+                run.cost = *cost;
+                run.report = report.then_some(0);
+                let (fork, epoch, id) = (run.issue.fork.clone(), run.epoch, run.issue.run);
+                self.settle(ts, &fork, epoch, id, *again);
+                self.forget();
+            }
+            Change::Printing { runs, by } => {
+                for run in self.runs.iter_mut().filter(|run| runs.contains(&run.issue.run)) {
+                    run.printing = Some(by.clone());
+                }
+            }
+            Change::Printed { run, to } => {
+                if let Some(run) = self.run_mut(*run) {
+                    run.report = *to;
+                    run.printing = None;
+                }
+                self.forget();
+            }
+            Change::Woke => self.woke = Some(ts),
+            Change::Hook { name, label } => {
+                let epoch = self.epoch;
+                let stamps = self.hooks.entry(name.clone()).or_default();
+                if stamps.pause != epoch {
+                    stamps.idle.clear();
+                    stamps.pause = epoch;
+                }
+                stamps.ran = Some(ts);
+                if label.starts_with("idle") {
+                    stamps.idle.insert(label.clone());
+                }
+            }
+            Change::Closed { reason } => {
+                self.closed = Some(Closed { at: ts, reason: reason.clone() });
+                self.stopped = None;
+                for run in self.runs.iter_mut().filter(|run| run.is_held() && !run.flush) {
+                    run.over = Some(ts);
+                    run.outcome = Some(RunOutcome::Dropped);
+                }
+                self.forget();
+            }
+            Change::Opened { .. } => {
+                self.closed = None;
+                self.stopped = None;
+                self.background.clear();
+                self.began = self.began.or(Some(ts));
+            }
+            Change::Clock { now } => self.set_back(*now),
+        }
+    }
+
+    /// Returns a run.
+    pub fn run(&self, id: TurnId) -> Option<&Run> {
+        self.runs.iter().find(|run| run.issue.run == id)
+    }
+
+    fn run_mut(&mut self, id: TurnId) -> Option<&mut Run> {
+        self.runs.iter_mut().find(|run| run.issue.run == id)
+    }
+
+    /// Returns the run that an agent of the session is at, or was at last.
+    pub fn run_of(&self, agent: &AgentId) -> Option<&Run> {
+        self.runs.iter().rev().find(|run| run.agent.as_ref() == Some(agent))
+    }
+
+    fn issue(&mut self, ts: Ts, issue: &Issue, owner: &Process, flush: bool) {
+        let epoch = self.epoch;
+        let stamps = self.forks.entry(issue.fork.clone()).or_default();
+        if stamps.pause != epoch {
+            stamps.in_pause = 0;
+            stamps.pause = epoch;
+        }
+        stamps.in_pause += 1;
+        stamps.issued = Some(ts);
+        stamps.again = None;
+        stamps.recent.retain(|at| ts.0 - at.0 < HOUR);
+        stamps.recent.push(ts);
+        match issue.label.split(':').next() {
+            Some("idle" | "idle (at close)") => stamps.idle = Some(epoch),
+            Some("context_tokens" | "context_used" | "context_left") => {
+                stamps.context.insert(issue.label.clone());
+            }
+            Some("changed" | "event") => {
+                stamps.outside.insert(issue.label.clone(), ts);
+            }
+            Some(_) | None => {}
+        }
+        let run = Run {
+            issue: issue.clone(),
+            issued: ts,
+            epoch,
+            owner: owner.clone(),
+            flush,
+            begun: None,
+            process: None,
+            agent: None,
+            over: None,
+            outcome: None,
+            again: false,
+            why: None,
+            model: None,
+            cost: Cost::default(),
+            report: None,
+            printing: None,
+        };
+        if issue.gate && !run.is_held() && !flush {
+            self.gate = Some((issue.fork.clone(), issue.run));
+        }
+        self.runs.push(run);
+    }
+
+    /// A run is over: a chain that goes on is due again, a gate that settled is lifted, and what it held counts from now.
+    fn settle(&mut self, ts: Ts, fork: &str, epoch: u64, run: TurnId, again: bool) {
+        if again && epoch == self.epoch {
+            let stamps = self.forks.entry(fork.to_owned()).or_default();
+            stamps.idle = None;
+            stamps.again = Some(ts);
+            return;
+        }
+        if self.gate.as_ref().is_some_and(|(_, held)| *held == run) {
+            self.gate = None;
+            self.since = self.since.map(|_| ts);
+        }
+    }
+
+    /// Forgets the oldest runs of which nothing is left to do.
+    fn forget(&mut self) {
+        let open: BTreeSet<TurnId> = self
+            .runs
+            .iter()
+            .filter(|run| run.over.is_none())
+            .flat_map(|run| run.issue.waits_for.iter().copied().chain([run.issue.run]))
+            .collect();
+        let done = |run: &Run| run.over.is_some() && run.report.is_none() && !open.contains(&run.issue.run);
+        let mut spare = self.runs.iter().filter(|run| done(run)).count().saturating_sub(KEEP);
+        self.runs.retain(|run| {
+            let goes = spare > 0 && done(run);
+            spare -= usize::from(goes);
+            !goes
+        });
+    }
+
+    /// Whether something is stamped with a time that is yet to come.
+    pub fn is_ahead_of(&self, now: Ts) -> bool {
+        let mut copy = self.clone();
+        copy.set_back(now);
+        copy != *self
+    }
+
+    fn set_back(&mut self, now: Ts) {
+        let back = |at: &mut Option<Ts>| *at = at.map(|at| at.min(now));
+        back(&mut self.since);
+        back(&mut self.stopped);
+        back(&mut self.began);
+        back(&mut self.woke);
+        for at in self.background.values_mut() {
+            *at = (*at).min(now);
+        }
+        for stamps in self.forks.values_mut() {
+            back(&mut stamps.issued);
+            back(&mut stamps.again);
+            for at in stamps.recent.iter_mut().chain(stamps.outside.values_mut()) {
+                *at = (*at).min(now);
+            }
+        }
+        for stamps in self.hooks.values_mut() {
+            back(&mut stamps.ran);
+        }
+        for run in &mut self.runs {
+            run.issued = run.issued.min(now);
+            back(&mut run.begun);
+            back(&mut run.over);
+        }
+    }
+}
