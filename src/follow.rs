@@ -9,6 +9,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cli::{Run, output};
+use crate::client::claude_code;
 use crate::clock::Ts;
 use crate::desk::Speaker;
 use crate::duty;
@@ -344,9 +345,7 @@ impl Follower<'_> {
         let heard = |(seen, at): &(u64, Instant)| news <= *seen && at.elapsed() < AGAIN;
         if !self.woken.as_ref().is_some_and(heard) {
             self.woken = Some((news, Instant::now()));
-            self.say(
-                &json!({"wake": {"text": "something waits beside this session; it stands in this turn's context"}}),
-            );
+            self.say(&json!({"wake": {"text": claude_code::WAKE}}));
         }
         Ok(())
     }

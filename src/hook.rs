@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::client::claude_code::{self, CONTEXT_LIMIT};
-use crate::client::{Agent, Decision, Event, Prompted, Source, What};
+use crate::client::{Agent, Decision, Event, Prompted, Source, Task, What};
 use crate::clock::Ts;
 use crate::context;
 use crate::desk::Desk;
@@ -28,6 +28,8 @@ use crate::pointer;
 use crate::rules::deliver::{self, Bundle, Continue, Inbox, Moment, inbox};
 use crate::rules::holding::{Reading, Seat};
 use crate::rules::todos::OpenTodo;
+use crate::schedule::pause;
+use crate::schedule::record::Change;
 use crate::session::journal::{ClerkLine, Entry, Evidence, Kind};
 use crate::session::lane;
 use crate::session::liveness::Life;
@@ -70,9 +72,14 @@ pub fn run() -> ExitCode {
 }
 
 fn handle(event: &Event<'_>) -> Result<()> {
+    let env = Env::default();
+    // A copy that runs on a schedule is no session (its calls are not marked either): one that it starts would be the next.
+    if env.var("LEAF_FORK").is_some() {
+        return Ok(());
+    }
     // A headless run of leaf's opens no session of its own (R118).
     let before_a_tool = matches!(event.what, What::Shell { .. } | What::Edit { .. } | What::Launch { .. });
-    if !before_a_tool && Env::default().var("LEAF_TURN").is_some() {
+    if !before_a_tool && env.var("LEAF_TURN").is_some() {
         return Ok(());
     }
     match &event.what {
@@ -88,17 +95,17 @@ fn handle(event: &Event<'_>) -> Result<()> {
             if matches!(prompted, Prompted::Notification(_)) {
                 agents::evidence(event)?;
             }
-            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.prompt(*prompted == Prompted::Person))
+            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.prompt(prompted))
         }
         What::Boundary { .. } => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.boundary()),
         What::Stop { again, background } => {
             if background.is_some() {
                 agents::evidence(event)?;
             }
-            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.stop(*again))
+            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.stop(*again, background.as_deref().unwrap_or_default()))
         }
         What::StopFailure(_) => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.end(Evidence::StopFailure)),
-        What::SessionEnd => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.session_end()),
+        What::SessionEnd(reason) => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.session_end(reason)),
     }
 }
 
@@ -177,6 +184,9 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
         source: Some(source.to_owned()),
         ..Entry::new(now, Kind::Generation)
     });
+    let model = event.model.as_deref().map(ToOwned::to_owned);
+    let source = matches!(event.what, What::SessionStart(_)).then(|| source.to_owned());
+    entries.push(Entry::schedule(now, Change::Opened { source, model }));
     session.append(&entries)?;
     let project = if event.cwd.is_empty() { session.session.record.cwd.clone() } else { cwd.clone() };
     let config = desk.config(&project);
@@ -387,23 +397,35 @@ impl<'a> Hook<'a> {
     }
 
     /// A prompt opens main's turn, or renews it where it is of the same prompt id (R42), and delivers.
-    fn prompt(&self, person: bool) -> Result<()> {
+    fn prompt(&self, prompted: &Prompted) -> Result<()> {
+        let person = *prompted == Prompted::Person;
         let mut session = self.lock()?;
         let now = self.desk.now();
         let prompt = self.event.prompt.as_deref().map(ToOwned::to_owned);
         let begun = |entry| Entry { clients: !person, ..entry };
         let open = session.state.main.as_ref().filter(|main| main.ended.is_none());
-        let entries = match open {
+        let mut entries = match open {
             Some(main) if prompt.is_some() && main.prompt == prompt => vec![Entry::renewed(now, main.id, false)],
             Some(main) => {
                 vec![Entry::ended(now, main.id, Evidence::Prompt), begun(Entry::begun(now, TurnId::new()?, prompt))]
             }
             None => vec![begun(Entry::begun(now, TurnId::new()?, prompt))],
         };
+        let change = match pause::prompted(prompted, &session.state, now) {
+            Some(why) => Change::Activity { idle: false, why: why.to_owned() },
+            None => Change::Working,
+        };
+        entries.push(Entry::schedule(now, change));
         session.append(&entries)?;
         drop(session);
         let mut output = Output::default();
-        self.deliver(Moment::Prompt, None, &self.seat()?, self.views()?, &mut output)?;
+        let (seat, views) = (self.seat()?, self.views()?);
+        // The wake for what the person wrote is theirs.
+        if *prompted == Prompted::Woken && self.inboxes(&views, &seat).iter().any(|inbox| !inbox.new.is_empty()) {
+            let change = Change::Activity { idle: false, why: "message".to_owned() };
+            self.lock()?.append(&[Entry::schedule(now, change)])?;
+        }
+        self.deliver(Moment::Prompt, None, &seat, views, &mut output)?;
         self.finish(output)
     }
 
@@ -442,7 +464,7 @@ impl<'a> Hook<'a> {
     }
 
     /// A Stop continues the turn for what main is to do before it, else ends it (R104).
-    fn stop(&self, again: bool) -> Result<()> {
+    fn stop(&self, again: bool, background: &[Task]) -> Result<()> {
         let mut seat = self.seat()?;
         let views = self.views()?;
         if !self.session.record.attended {
@@ -451,13 +473,13 @@ impl<'a> Hook<'a> {
         let inboxes = self.inboxes(&views, &seat);
         let cap = self.desk.env.text("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP");
         let Some(why) = deliver::stop(&inboxes, &seat.state, again, claude_code::stop_cap(cap.as_deref())) else {
-            return self.end(Evidence::Stop);
+            return self.end_at_stop(background);
         };
         let mut output = Output::default();
         self.deliver(Moment::Stop { again }, Some(why), &seat, views, &mut output)?;
         if output.text.is_empty() {
             // What was there is gone by now.
-            return self.end(Evidence::Stop);
+            return self.end_at_stop(background);
         }
         let mut session = self.lock()?;
         let now = self.desk.now();
@@ -481,8 +503,17 @@ impl<'a> Hook<'a> {
         self.finish(output)
     }
 
+    /// Ends main's turn: the session is idle, but for what goes on in its background.
+    fn end_at_stop(&self, background: &[Task]) -> Result<()> {
+        self.end_with(Evidence::Stop, |state| Some(pause::stopped(background, state)))
+    }
+
     /// Ends main's turn.
     fn end(&self, evidence: Evidence) -> Result<()> {
+        self.end_with(evidence, |_| None)
+    }
+
+    fn end_with(&self, evidence: Evidence, change: impl Fn(&State) -> Option<Change>) -> Result<()> {
         let mut session = self.lock()?;
         let now = self.desk.now();
         let mut entries = Vec::new();
@@ -493,11 +524,13 @@ impl<'a> Hook<'a> {
             // Main's calls are over (R72).
             entries.push(Entry::new(now, Kind::Call));
         }
+        entries.extend(change(&session.state).map(|change| Entry::schedule(now, change)));
         session.append(&entries)
     }
 
     /// Records that the session ended (R109, R110).
-    fn session_end(&self) -> Result<()> {
+    fn session_end(&self, reason: &str) -> Result<()> {
+        let _ = reason;
         self.end(Evidence::SessionEnd)?;
         let mut session = self.lock()?;
         let record = SessionRecord { ended: Some(self.desk.now()), ..session.session.record.clone() };

@@ -73,7 +73,7 @@ fn park() -> Result<Option<String>> {
     std::io::stdin().lock().take(32 << 20).read_to_end(&mut bytes)?;
     let desk = Desk::new(WAIT)?;
     // In an unattended session the client waits for background hooks: this one would hang the run.
-    if !desk.attended() || desk.env.var("LEAF_TURN").is_some() {
+    if !desk.attended() || desk.env.var("LEAF_TURN").is_some() || desk.env.var("LEAF_FORK").is_some() {
         return Ok(None);
     }
     let event = match claude_code::read(&bytes) {

@@ -156,7 +156,7 @@ fn new(run: &Run, text: TextArgs, title: Option<String>, owes: bool) -> Result<(
     let title = title_of(&text, title)?;
     let mut found = run.page_for_new(&speaker)?;
     run.write(&speaker, found.page, |desk| {
-        let events = desk.append(vec![first_message(text, owes, title)])?;
+        let events = desk.append_users(first_message(text, owes, title))?;
         let event = &events[0];
         if found.notes.is_empty() && desk.unread() {
             found.notes.push(format!("no live session holds page {}: nobody reads it yet", desk.page().id));
@@ -177,7 +177,7 @@ fn say(run: &Run, thread: &str, text: TextArgs, owes: bool) -> Result<()> {
         let main_owed = desk.tx.reading().main_owes(thread);
         let reopens = thread.resolved.is_some();
         let body = Body::Message { thread: id, text, owes, title: None, main_owed };
-        let events = desk.append(vec![draft(Author::User, body)])?;
+        let events = desk.append_users(draft(Author::User, body))?;
         let mut notes = Vec::new();
         if reopens {
             notes.push(format!("thread {id} was resolved; this opens it again"));

@@ -15,6 +15,7 @@ use crate::page::event::{Actor, Author, By, Draft, Event, Line};
 use crate::page::view::View;
 use crate::refused::{Refused, Usage};
 use crate::rules::writes;
+use crate::schedule::record::Change;
 use crate::session::Session;
 use crate::session::journal::{ClerkLine, Entry, Evidence, Kind};
 use crate::text;
@@ -410,6 +411,18 @@ impl Desktop<'_> {
     /// Where the write fails; none of them then stands.
     pub fn append(&mut self, drafts: Vec<Draft>) -> Result<Vec<Event>> {
         self.tx.page.append(self.tx.now, drafts, true)
+    }
+
+    /// Appends what the person wrote, durable on return: with it the session's pause is over, and where main is idle the next begins.
+    ///
+    /// # Errors
+    /// Where the write fails; it then doesn't stand.
+    pub fn append_users(&mut self, draft: Draft) -> Result<Vec<Event>> {
+        let events = self.append(vec![draft])?;
+        let (now, state) = (self.tx.now, self.tx.state());
+        let idle = state.open_turn(now).is_none() && state.schedule.stopped.is_some();
+        self.journal(&[Entry::schedule(now, Change::Activity { idle, why: "message".to_owned() })]);
+        Ok(events)
     }
 
     /// Writes journal entries. The page's log holds what was done; losing an entry loses a line of the story.

@@ -14,6 +14,10 @@ use crate::rules::words::Shell;
 
 /// Added context stays under this many UTF-16 units: the client spills more than 10,000 into a file.
 pub const CONTEXT_LIMIT: usize = 9_500;
+/// What the module submits to an idle session.
+pub const WAKE: &str = "something waits beside this session; it stands in this turn's context";
+/// How the prompt of a watch's wake begins: the client puts `rewakeSummary` of hooks.json there.
+const REWOKEN: &str = "\"<task-notification>\\n<summary>leaf: ";
 /// The client overrides a Stop hook after this many continuations in a row, unless its environment says otherwise.
 const STOP_CAP: u32 = 8;
 
@@ -33,6 +37,10 @@ struct Payload<'a> {
     prompt_id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     source: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    reason: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    model: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     tool_name: Option<Cow<'a, str>>,
     // Kept as it came: it may be megabytes, and most events don't look into it.
@@ -140,6 +148,7 @@ pub fn read(bytes: &[u8]) -> Result<Event<'_>, Unreadable> {
             prompt: None,
             tool_use: None,
             forked: false,
+            model: None,
             what,
         });
     }
@@ -156,6 +165,7 @@ pub fn read(bytes: &[u8]) -> Result<Event<'_>, Unreadable> {
         prompt: payload.prompt_id,
         tool_use: payload.tool_use_id,
         forked: payload.agent_type.as_deref() == Some("fork"),
+        model: payload.model,
         what,
     })
 }
@@ -215,7 +225,7 @@ fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
         },
         Some("Stop") => What::Stop { again: payload.stop_hook_active, background: tasks(payload.background_tasks) },
         Some("StopFailure") => What::StopFailure(string(payload.last_assistant_message)),
-        Some("SessionEnd") => What::SessionEnd,
+        Some("SessionEnd") => What::SessionEnd(payload.reason.as_deref().unwrap_or("other").to_owned()),
         _ => What::Other,
     })
 }
@@ -285,7 +295,12 @@ fn begun_tasks(payload: &Payload<'_>) -> Vec<String> {
 /// Tells where a prompt came from: what the client has to say comes as one too.
 fn prompted(raw: Option<&RawValue>) -> Prompted {
     match raw.filter(|raw| raw.get().starts_with("\"<task-notification>")) {
-        Some(raw) => notification(raw).map_or(Prompted::Client, Prompted::Notification),
+        Some(raw) => match notification(raw) {
+            Some(notification) => Prompted::Notification(notification),
+            None if raw.get().starts_with(REWOKEN) => Prompted::Woken,
+            None => Prompted::Client,
+        },
+        None if raw.is_some_and(|raw| raw.get().trim_matches('"') == WAKE) => Prompted::Woken,
         None => Prompted::Person,
     }
 }
@@ -323,7 +338,7 @@ pub fn answer(what: &What<'_>, decision: &Decision) -> Option<String> {
         What::Boundary { .. } => "PostToolBatch",
         What::Stop { .. } => "Stop",
         What::StopFailure(_)
-        | What::SessionEnd
+        | What::SessionEnd(_)
         | What::Launched { .. }
         | What::NotLaunched { .. }
         | What::TaskStopped(_)

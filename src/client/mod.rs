@@ -27,6 +27,8 @@ pub struct Event<'a> {
     pub tool_use: Option<Cow<'a, str>>,
     /// Whether the agent is a fork by the client's word.
     pub forked: bool,
+    /// The session's model, where the client names it.
+    pub model: Option<Cow<'a, str>>,
     /// What happened.
     pub what: What<'a>,
 }
@@ -111,8 +113,8 @@ pub enum What<'a> {
     },
     /// The turn died of an API error, with these words.
     StopFailure(String),
-    /// The session ended.
-    SessionEnd,
+    /// The session ended, for this reason in the client's words.
+    SessionEnd(String),
     /// Nothing that leaf acts on.
     Other,
 }
@@ -133,7 +135,9 @@ pub enum Prompted {
     Person,
     /// The client: an agent's run is over (R78).
     Notification(Notification),
-    /// The client: a watch woke the session (R105), or something else of its own.
+    /// leaf woke the session (R105): its watch, or its module.
+    Woken,
+    /// The client, for something of its own.
     Client,
 }
 

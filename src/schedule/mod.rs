@@ -5,5 +5,6 @@
 //! process of its own (`run`).
 
 pub mod definition;
+pub mod pause;
 pub mod record;
 pub mod settings;

@@ -30,9 +30,6 @@ pub enum Change {
     Stopped {
         /// The session's work in the background, forks of ours left out.
         background: Vec<String>,
-        /// The model that the client named.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        model: Option<String>,
     },
     /// Main is at work: a turn of its own began that is no activity of the person's.
     Working,
@@ -113,6 +110,9 @@ pub enum Change {
         /// The client's word, where it gave one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<String>,
+        /// The model, where it named one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
     },
     /// The clock went back: what is stamped with a later time is stamped with this one.
     Clock {
@@ -317,7 +317,7 @@ impl Record {
                 self.forget();
             }
             Change::Working => self.stopped = None,
-            Change::Stopped { background, model } => {
+            Change::Stopped { background } => {
                 self.stopped = Some(ts);
                 self.background = background
                     .iter()
@@ -325,9 +325,6 @@ impl Record {
                     .collect();
                 if self.background.is_empty() {
                     self.since = self.since.or(Some(ts));
-                }
-                if model.is_some() {
-                    self.model.clone_from(model);
                 }
             }
             Change::Issued { runs, owner, flush } => {
@@ -392,7 +389,10 @@ impl Record {
                 }
                 self.forget();
             }
-            Change::Opened { .. } => {
+            Change::Opened { model, .. } => {
+                if model.is_some() {
+                    self.model.clone_from(model);
+                }
                 self.closed = None;
                 self.stopped = None;
                 self.background.clear();

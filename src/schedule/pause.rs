@@ -1,0 +1,38 @@
+//! Pauses: which prompts are the person's own doing and begin a new one, and what of a Stop's background holds it.
+
+use super::record::{Change, Record};
+use crate::client::{Prompted, Task};
+use crate::clock::Ts;
+use crate::ids::AgentId;
+use crate::session::state::State;
+
+/// How long a notification that nobody knows may come of a wake of ours, milliseconds.
+const WAKE_GRACE: i64 = 20_000;
+
+/// Tells why a prompt begins a new pause; `None`: it goes on with the one there is. A wake of ours is decided by what it delivers.
+pub fn prompted(prompted: &Prompted, state: &State, now: Ts) -> Option<&'static str> {
+    let woken = state.schedule.woke.is_some_and(|woke| (0..WAKE_GRACE).contains(&(now.0 - woke.0)));
+    match prompted {
+        Prompted::Person => Some("prompt"),
+        Prompted::Woken => None,
+        Prompted::Notification(of) if is_own(&of.agent, of.tool_use.as_deref(), state) => None,
+        Prompted::Notification(_) | Prompted::Client => (!woken).then_some("notification"),
+    }
+}
+
+/// What a Stop says to the schedule: forks of ours in the background don't count.
+pub fn stopped(background: &[Task], state: &State) -> Change {
+    let background = background.iter().filter(|task| !is_own(&task.id, None, state)).map(|task| task.id.clone());
+    Change::Stopped { background: background.collect() }
+}
+
+/// Whether an agent, or the tool use that started it, is one of ours.
+fn is_own(agent: &str, tool_use: Option<&str>, state: &State) -> bool {
+    let tool = tool_use.is_some_and(|tool| state.forks.iter().any(|turn| turn.tool_use.as_deref() == Some(tool)));
+    let Ok(agent) = agent.parse::<AgentId>() else { return tool };
+    tool || state.agents.contains_key(&agent) || scheduled(&state.schedule, &agent)
+}
+
+fn scheduled(record: &Record, agent: &AgentId) -> bool {
+    record.run_of(agent).is_some()
+}
