@@ -186,7 +186,7 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
     });
     let model = event.model.as_deref().map(ToOwned::to_owned);
     let source = matches!(event.what, What::SessionStart(_)).then(|| source.to_owned());
-    entries.push(Entry::schedule(now, Change::Opened { source, model }));
+    entries.push(Entry::schedule(now, Change::Opened { source, model, tags: pause::filter(&desk.env) }));
     session.append(&entries)?;
     let project = if event.cwd.is_empty() { session.session.record.cwd.clone() } else { cwd.clone() };
     let config = desk.config(&project);

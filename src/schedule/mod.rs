@@ -5,6 +5,8 @@
 //! process of its own (`run`).
 
 pub mod definition;
+pub mod order;
 pub mod pause;
 pub mod record;
+pub mod select;
 pub mod settings;

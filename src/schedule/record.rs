@@ -100,6 +100,11 @@ pub enum Change {
         /// Its moment's label.
         label: String,
     },
+    /// Something outside of the session happened: a file changed, `leaf emit` named an event.
+    Raised {
+        /// The moment's label.
+        label: String,
+    },
     /// The session is closed: its end was reported or seen, once.
     Closed {
         /// Why: the client's word, or `gone`, `timeout`, `pruned`.
@@ -113,6 +118,9 @@ pub enum Change {
         /// The model, where it named one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
+        /// The tags that the client's environment switches on and off.
+        #[serde(default)]
+        tags: Filter,
     },
     /// The clock went back: what is stamped with a later time is stamped with this one.
     Clock {
@@ -187,8 +195,12 @@ pub struct Record {
     pub stopped: Option<Ts>,
     /// What went on in the background then, each with when it was first seen.
     pub background: BTreeMap<String, Ts>,
+    /// The first Stop of the pause, whatever went on in the background.
+    pub first_stop: Option<Ts>,
     /// The model that the client last named.
     pub model: Option<String>,
+    /// The tags that the client's environment switches on and off.
+    pub tags: Filter,
     /// When the session began.
     pub began: Option<Ts>,
     /// Why it is closed; `None`: it is open.
@@ -203,8 +215,22 @@ pub struct Record {
     pub woke: Option<Ts>,
     /// Lifecycle hooks: when they last ran, and their latches.
     pub hooks: BTreeMap<String, HookStamps>,
+    /// When something outside of the session last happened that a moment names, by its label.
+    pub raised: BTreeMap<String, Ts>,
     /// How many lines of the journal were about the schedule, so that a waiter sees that something changed.
     pub changes: u64,
+}
+
+/// Which forks a session's environment lets run; what it doesn't say the configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Filter {
+    /// Only forks with one of these tags.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable: Option<Vec<String>>,
+    /// No fork with one of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable: Option<Vec<String>>,
 }
 
 /// A closed session.
@@ -307,6 +333,7 @@ impl Record {
             Change::Activity { idle, .. } => {
                 self.epoch += 1;
                 self.since = idle.then_some(ts);
+                self.first_stop = self.since;
                 self.stopped = self.stopped.filter(|_| *idle);
                 self.gate = None;
                 self.woke = None;
@@ -319,6 +346,7 @@ impl Record {
             Change::Working => self.stopped = None,
             Change::Stopped { background } => {
                 self.stopped = Some(ts);
+                self.first_stop = self.first_stop.or(Some(ts));
                 self.background = background
                     .iter()
                     .map(|task| (task.clone(), self.background.get(task).copied().unwrap_or(ts)))
@@ -380,6 +408,9 @@ impl Record {
                     stamps.idle.insert(label.clone());
                 }
             }
+            Change::Raised { label } => {
+                self.raised.insert(label.clone(), ts);
+            }
             Change::Closed { reason } => {
                 self.closed = Some(Closed { at: ts, reason: reason.clone() });
                 self.stopped = None;
@@ -389,7 +420,8 @@ impl Record {
                 }
                 self.forget();
             }
-            Change::Opened { model, .. } => {
+            Change::Opened { model, tags, .. } => {
+                self.tags.clone_from(tags);
                 if model.is_some() {
                     self.model.clone_from(model);
                 }
@@ -473,6 +505,7 @@ impl Record {
         if self.gate.as_ref().is_some_and(|(_, held)| *held == run) {
             self.gate = None;
             self.since = self.since.map(|_| ts);
+            self.first_stop = self.first_stop.map(|_| ts);
         }
     }
 
@@ -504,6 +537,7 @@ impl Record {
         let back = |at: &mut Option<Ts>| *at = at.map(|at| at.min(now));
         back(&mut self.since);
         back(&mut self.stopped);
+        back(&mut self.first_stop);
         back(&mut self.began);
         back(&mut self.woke);
         for at in self.background.values_mut() {
@@ -515,6 +549,9 @@ impl Record {
             for at in stamps.recent.iter_mut().chain(stamps.outside.values_mut()) {
                 *at = (*at).min(now);
             }
+        }
+        for at in self.raised.values_mut() {
+            *at = (*at).min(now);
         }
         for stamps in self.hooks.values_mut() {
             back(&mut stamps.ran);
