@@ -9,6 +9,7 @@ pub mod discovery;
 pub mod duration;
 pub mod frontmatter;
 pub mod order;
+pub mod layers;
 pub mod parse;
 pub mod pause;
 pub mod record;
