@@ -43,5 +43,7 @@ mod s18_seen;
 mod s18_skill;
 mod s18_ways;
 mod s19_trust;
+mod schedule_reference;
+mod schedule_sweep;
 mod todo_mixes;
 mod words_corpus;
