@@ -106,6 +106,25 @@ pub enum Client {
     Opencode,
 }
 
+impl Client {
+    /// Every client.
+    pub const ALL: [Client; 3] = [Client::ClaudeCode, Client::Codex, Client::Opencode];
+
+    /// Returns the client of a name.
+    pub fn parse(name: &str) -> Option<Client> {
+        Client::ALL.into_iter().find(|client| client.word() == name)
+    }
+
+    /// Returns its name in definitions and in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Client::ClaudeCode => "claude-code",
+            Client::Codex => "codex",
+            Client::Opencode => "opencode",
+        }
+    }
+}
+
 /// Candidates by client: a scalar stands for every client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PerClient(pub BTreeMap<Client, Vec<String>>);

@@ -5,6 +5,15 @@
 //! process of its own (`run`).
 
 pub mod definition;
+pub mod discovery;
+pub mod duration;
+pub mod frontmatter;
+pub mod parse;
 pub mod pause;
 pub mod record;
 pub mod settings;
+
+/// How long a lifecycle hook may take where its file doesn't say, seconds.
+pub const TIMEOUT: u64 = 60;
+/// How much of a lifecycle hook's output is delivered where its file doesn't say, bytes.
+pub const MAX_BYTES: usize = 8_000;
