@@ -8,9 +8,14 @@ pub mod definition;
 pub mod discovery;
 pub mod duration;
 pub mod frontmatter;
+pub mod lookup;
 pub mod parse;
 pub mod pause;
+pub mod prompt;
 pub mod record;
+pub mod report;
+pub mod rights;
+pub mod run;
 pub mod settings;
 
 /// How long a lifecycle hook may take where its file doesn't say, seconds.
