@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::definition::{Fork, Source};
+use super::definition::Fork;
 use super::discovery;
 use super::record::Run;
 use super::settings::Settings;
@@ -12,6 +12,7 @@ use crate::desk::Desk;
 use crate::refused::Refused;
 use crate::session::record::SessionRecord;
 use crate::text;
+use crate::trust;
 
 /// Returns the definition of a run's fork as its file is now.
 ///
@@ -38,7 +39,8 @@ pub fn check(desk: &Desk, session: &SessionRecord, fork: &Fork) -> Result<()> {
             Refused::input(format!("fork {name} is stopped: {why}; `leaf forks` shows what its file says")).into()
         );
     }
-    if !trusts(desk, Path::new(&session.cwd), &fork.source)? {
+    let project = discovery::project_root(&desk.env, Path::new(&session.cwd));
+    if !fork.source.own && !trust::trusts(&trust::of(desk, &project)?, &project, &fork.source) {
         return Err(Refused::by(
             "R126",
             format!(
@@ -50,22 +52,7 @@ pub fn check(desk: &Desk, session: &SessionRecord, fork: &Fork) -> Result<()> {
     Ok(())
 }
 
-fn trusts(desk: &Desk, cwd: &Path, source: &Source) -> Result<bool> {
-    if source.own {
-        return Ok(true);
-    }
-    let project = discovery::project_root(&desk.env, cwd);
-    let projects = match desk.home()? {
-        Some(home) => home.sub("projects")?,
-        None => None,
-    };
-    let trusted = crate::trust::record(projects.as_ref(), &project)?.trust;
-    let key = source.path.strip_prefix(&project).unwrap_or(&source.path).to_string_lossy().into_owned();
-    Ok(trusted.is_some_and(|trusted| trusted.files.get(&key) == Some(&source.sha256)))
-}
-
 /// Returns the settings of the schedule for a session's directory.
 pub fn settings(desk: &Desk, session: &SessionRecord) -> Settings {
-    let _ = (desk, session);
-    Settings::default()
+    desk.schedule(Path::new(&session.cwd)).0
 }

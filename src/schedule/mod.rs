@@ -8,6 +8,7 @@ pub mod definition;
 pub mod discovery;
 pub mod duration;
 pub mod frontmatter;
+pub mod in_session;
 pub mod issue;
 pub mod layers;
 pub mod lookup;

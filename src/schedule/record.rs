@@ -356,6 +356,11 @@ impl Run {
         self.over.is_none() && self.begun.is_none() && !self.issue.waits_for.is_empty()
     }
 
+    /// Whether it is to run in the session, and nobody said yet which agent it is.
+    pub fn awaits_agent(&self) -> bool {
+        self.over.is_none() && self.agent.is_none() && self.issue.runner != Runner::Headless
+    }
+
     /// Returns its name as an agent turn.
     pub fn name(&self) -> String {
         format!("scheduled-{}", self.issue.fork)
@@ -456,6 +461,7 @@ impl Record {
             Change::Closed { reason } => {
                 self.closed = Some(Closed { at: ts, reason: reason.clone() });
                 self.stopped = None;
+                self.lose_agents(ts);
                 for run in self.runs.iter_mut().filter(|run| run.is_held() && !run.flush) {
                     run.over = Some(ts);
                     run.outcome = Some(RunOutcome::Dropped);
@@ -469,6 +475,7 @@ impl Record {
                 }
                 self.closed = None;
                 self.stopped = None;
+                self.lose_agents(ts);
                 self.background.clear();
                 self.began = self.began.or(Some(ts));
             }
@@ -499,7 +506,7 @@ impl Record {
     /// Whether all that a run waits for is over; failed ones release it too.
     pub fn is_free(&self, run: &Run) -> bool {
         let over = |id: &TurnId| self.run(*id).is_none_or(|run| run.over.is_some());
-        run.issue.waits_for.iter().all(over) && !self.is_gated(run)
+        run.issue.waits_for.is_empty() || run.issue.waits_for.iter().all(over) && !self.is_gated(run)
     }
 
     /// Whether a run that asks for another one may have it: in its own pause, as long as neither the runaway breaker nor the chain's
@@ -570,6 +577,16 @@ impl Record {
                 stamps.outside.insert(issue.label.clone(), ts);
             }
             Some(_) | None => {}
+        }
+    }
+
+    /// What ran in the session's client is gone with it.
+    fn lose_agents(&mut self, ts: Ts) {
+        let lost = |run: &&mut Run| run.over.is_none() && run.issue.runner != Runner::Headless;
+        for run in self.runs.iter_mut().filter(lost) {
+            run.over = Some(ts);
+            run.outcome = Some(RunOutcome::Failed);
+            run.why = Some("its session's client went away".to_owned());
         }
     }
 

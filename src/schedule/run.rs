@@ -339,25 +339,8 @@ impl Hand {
     }
 
     fn prompt(&self, run: &Run, fork: &Fork, session: &Session, epoch: u64) -> Result<String> {
-        let mut before = Vec::new();
-        for id in &run.issue.reports_of {
-            let known = self.reports.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-            let known = known
-                .or_else(|| report::read(&session.dir, *id).ok().flatten().map(|report| (report.fork, report.text)));
-            before.extend(known);
-        }
-        let last = if run.issue.chain && !run.flush { Last::read(&session.dir, &fork.name, epoch) } else { None };
-        let project = super::discovery::project_root(&self.desk.env, Path::new(&session.record.cwd));
-        let brief = Brief {
-            fork,
-            label: &run.issue.label,
-            session: session.record.id.as_str(),
-            project: &project.to_string_lossy(),
-            chain: run.issue.chain && !run.flush,
-            before: &before,
-            last: last.as_deref(),
-        };
-        Ok(prompt::prompt(&brief)?)
+        let known = |id: TurnId| self.reports.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+        told(&self.desk, session, run, fork, epoch, known)
     }
 
     /// One model's attempt, repeated where the client doesn't find the conversation yet (W22).
@@ -523,6 +506,83 @@ impl Last {
             }
         };
     }
+}
+
+/// Returns what a run is told. `known`: the reports of runs by this process, which may have no file any more.
+fn told(
+    desk: &Desk,
+    session: &Session,
+    run: &Run,
+    fork: &Fork,
+    epoch: u64,
+    known: impl Fn(TurnId) -> Option<(String, String)>,
+) -> Result<String> {
+    let written = |id| report::read(&session.dir, id).ok().flatten().map(|report| (report.fork, report.text));
+    let before: Vec<_> = run.issue.reports_of.iter().filter_map(|id| known(*id).or_else(|| written(*id))).collect();
+    let last = if run.issue.chain && !run.flush { Last::read(&session.dir, &fork.name, epoch) } else { None };
+    let project = super::discovery::project_root(&desk.env, Path::new(&session.record.cwd));
+    let brief = Brief {
+        fork,
+        label: &run.issue.label,
+        session: session.record.id.as_str(),
+        project: &project.to_string_lossy(),
+        chain: run.issue.chain && !run.flush,
+        before: &before,
+        last: last.as_deref(),
+    };
+    Ok(prompt::prompt(&brief)?)
+}
+
+/// Returns what a run in the session's own client is told.
+///
+/// # Errors
+/// Where its file is gone, or may not run any more.
+pub fn told_in_session(desk: &Desk, session: &Session, run: &Run, epoch: u64) -> Result<String> {
+    let fork = lookup::definition_of(desk, &session.record, run)?;
+    told(desk, session, run, &fork, epoch, |_| None)
+}
+
+/// Ends a run in the session's own client. What the session's model started reports to it by the client's own words.
+///
+/// # Errors
+/// Where the report or the journal can't be written.
+pub fn end_in_session(
+    desk: &Desk,
+    locked: &mut LockedSession,
+    run: TurnId,
+    outcome: RunOutcome,
+    text: &str,
+    cost: Cost,
+) -> Result<()> {
+    let Some(known) = locked.state.schedule.run(run).filter(|run| run.over.is_none()).cloned() else { return Ok(()) };
+    let settings = lookup::settings(desk, &locked.session.record);
+    let fork = lookup::definition_of(desk, &locked.session.record, &known).ok();
+    let chain = fork.and_then(|fork| fork.chain_limit).unwrap_or(settings.chain_limit);
+    let completed = outcome == RunOutcome::Completed;
+    let (text, asks) = if completed { report::take_sentinel(text) } else { (text.trim().to_owned(), false) };
+    let report = Report {
+        format: crate::FORMAT,
+        run,
+        fork: known.issue.fork.clone(),
+        label: known.issue.label.clone(),
+        ts: desk.now(),
+        outcome,
+        text,
+        asks,
+        limits: Limits { hourly: settings.runaway_limit, chain },
+        model: None,
+        cost,
+    };
+    let delivers = known.issue.runner == Runner::Module;
+    if delivers {
+        report::write(&locked.session.dir, &report)?;
+    }
+    let over = over(&locked.state.schedule, &known, &report, delivers, desk.now());
+    if known.issue.chain {
+        let again = matches!(&over, Change::Over { again: true, .. });
+        Last::write(&locked.session.dir, &known, again.then_some(report.text.as_str()));
+    }
+    locked.append(&[Entry::schedule(desk.now(), over)])
 }
 
 /// Returns the end of a run by its report.
