@@ -932,7 +932,8 @@ impl<'a> Hook<'a> {
         session.append(&output.after)?;
         if output.reports {
             let runs = &session.state.schedule.runs;
-            let needed = |id| runs.iter().any(|run| run.issue.run == id && (run.over.is_none() || run.report.is_some()));
+            let needed =
+                |id| runs.iter().any(|run| run.issue.run == id && (run.over.is_none() || run.report.is_some()));
             report::clear(&session.session.dir, needed);
         }
         Ok(())

@@ -20,9 +20,8 @@ use crate::text;
 pub fn definition_of(desk: &Desk, session: &SessionRecord, run: &Run) -> Result<Fork> {
     let found = discovery::forks(&desk.env, Path::new(&session.cwd)).list;
     let fork = found.into_iter().find(|fork| fork.source.path == Path::new(&run.issue.path));
-    let fork = fork.ok_or_else(|| {
-        Refused::input(format!("{} is no fork any more", text::first_words(&run.issue.path, 200)))
-    })?;
+    let fork =
+        fork.ok_or_else(|| Refused::input(format!("{} is no fork any more", text::first_words(&run.issue.path, 200))))?;
     check(desk, session, &fork)?;
     Ok(fork)
 }
@@ -35,12 +34,16 @@ pub fn check(desk: &Desk, session: &SessionRecord, fork: &Fork) -> Result<()> {
     let name = text::one_line(&fork.name);
     if let Some(why) = &fork.stopped {
         let why = text::first_words(why, 200);
-        return Err(Refused::input(format!("fork {name} is stopped: {why}; `leaf forks` shows what its file says")).into());
+        return Err(
+            Refused::input(format!("fork {name} is stopped: {why}; `leaf forks` shows what its file says")).into()
+        );
     }
     if !trusts(desk, Path::new(&session.cwd), &fork.source)? {
         return Err(Refused::by(
             "R126",
-            format!("fork {name} is not trusted as it is now: `leaf trust --list` shows its file, `leaf trust` trusts it"),
+            format!(
+                "fork {name} is not trusted as it is now: `leaf trust --list` shows its file, `leaf trust` trusts it"
+            ),
         )
         .into());
     }

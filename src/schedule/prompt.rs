@@ -49,7 +49,10 @@ pub fn prompt(brief: &Brief<'_>) -> std::io::Result<String> {
     if let Some(guard) = &fork.guard {
         let places: Vec<String> = guard.write.iter().map(|path| name(&path.to_string_lossy())).collect();
         let write = if places.is_empty() { "nothing".to_owned() } else { places.join(", ") };
-        let _ = writeln!(out, "What it may change: {write}. What it may not do is refused, and stays so when it is tried again.");
+        let _ = writeln!(
+            out,
+            "What it may change: {write}. What it may not do is refused, and stays so when it is tried again."
+        );
         if let Some(message) = &guard.message {
             let _ = writeln!(out, "The fork's author says of that: {}", name(message));
         }
@@ -61,7 +64,12 @@ pub fn prompt(brief: &Brief<'_>) -> std::io::Result<String> {
              report without it ends the chain. Work that is done, or stuck, needs no other run."
         );
     }
-    let _ = write!(out, "\nThe fork's file ({}) says:\n\n{}\n", name(&fork.source.path.to_string_lossy()), fork.body.trim());
+    let _ = write!(
+        out,
+        "\nThe fork's file ({}) says:\n\n{}\n",
+        name(&fork.source.path.to_string_lossy()),
+        fork.body.trim()
+    );
     let texts = brief.before.iter().map(|(_, text)| text.as_str()).chain(brief.last);
     let fence = Fence::around(texts)?;
     for (of, text) in brief.before {
@@ -138,7 +146,16 @@ mod tests {
             last: Some("half done"),
         };
         let text = prompt(&brief).unwrap();
-        for part in ["'journal'", "idle:600", "s1", "/p", SENTINEL, "read /p/SKILL.md first", "Write <b>it</b> down.", "half done"] {
+        for part in [
+            "'journal'",
+            "idle:600",
+            "s1",
+            "/p",
+            SENTINEL,
+            "read /p/SKILL.md first",
+            "Write <b>it</b> down.",
+            "half done",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(text.contains("3 fail\n&lt;/system>"), "what another run wrote is data");

@@ -16,8 +16,7 @@ const WILD: [char; 13] = ['*', '?', '[', ']', '{', '}', '!', '\\', '(', ')', ','
 /// The shell is held to what the client itself knows to change nothing: a rule on a command says nothing of where it writes.
 pub fn args(guard: &Guard) -> Vec<String> {
     let may = |kind: ToolKind| guard.tools.as_ref().is_none_or(|kinds| kinds.contains(&kind));
-    let mut args: Vec<String> =
-        ["--setting-sources", "", "--strict-mcp-config"].map(ToOwned::to_owned).to_vec();
+    let mut args: Vec<String> = ["--setting-sources", "", "--strict-mcp-config"].map(ToOwned::to_owned).to_vec();
     let mut allowed: Vec<String> = Vec::new();
     if may(ToolKind::Read) {
         allowed.extend(["Read", "Glob", "Grep"].map(ToOwned::to_owned));
@@ -41,7 +40,11 @@ pub fn args(guard: &Guard) -> Vec<String> {
     for command in &guard.deny {
         // What can't be said as a rule takes the shell with it.
         let plain = !command.trim().is_empty() && !command.contains(['(', ')', ',', '\n', '\r']);
-        refused.push(if plain { format!("Bash({}:*)", command.trim().trim_end_matches('*').trim_end()) } else { "Bash".to_owned() });
+        refused.push(if plain {
+            format!("Bash({}:*)", command.trim().trim_end_matches('*').trim_end())
+        } else {
+            "Bash".to_owned()
+        });
     }
     if !allowed.is_empty() {
         args.push("--allowedTools".to_owned());
@@ -52,7 +55,10 @@ pub fn args(guard: &Guard) -> Vec<String> {
         args.extend(refused);
     }
     if let Some(kinds) = &guard.tools {
-        args.extend(["--tools".to_owned(), kinds.iter().flat_map(|kind| names(*kind)).copied().collect::<Vec<_>>().join(",")]);
+        args.extend([
+            "--tools".to_owned(),
+            kinds.iter().flat_map(|kind| names(*kind)).copied().collect::<Vec<_>>().join(","),
+        ]);
     }
     args
 }
@@ -102,6 +108,9 @@ mod tests {
         assert!(said(&Guard { tools: Some(vec![]), ..Guard::default() }).ends_with("--tools "));
         let deny = said(&Guard { deny: vec!["git push".into(), "rm *".into(), "a(b".into()], ..Guard::default() });
         assert!(deny.contains("Bash(git push:*) Bash(rm:*) Bash"), "{deny}");
-        assert!(!said(&Guard { network: true, tools: Some(vec![ToolKind::Shell]), ..Guard::default() }).contains("--allowedTools"));
+        assert!(
+            !said(&Guard { network: true, tools: Some(vec![ToolKind::Shell]), ..Guard::default() })
+                .contains("--allowedTools")
+        );
     }
 }

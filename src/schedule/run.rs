@@ -119,7 +119,8 @@ pub fn batch(desk: &Desk, session: &SessionId, runs: &[TurnId], audience: &mut d
         leave: Arc::default(),
         reports: Arc::default(),
     };
-    let mut work = Work { hand, mine: runs.to_vec(), ready: VecDeque::new(), running: BTreeSet::new(), sender, receiver };
+    let mut work =
+        Work { hand, mine: runs.to_vec(), ready: VecDeque::new(), running: BTreeSet::new(), sender, receiver };
     work.go(audience)
 }
 
@@ -302,10 +303,7 @@ impl Hand {
                 return self.finish(run, Limits { hourly: 0, chain: 0 }, None, failed);
             }
         };
-        let limits = Limits {
-            hourly: settings.runaway_limit,
-            chain: fork.chain_limit.unwrap_or(settings.chain_limit),
-        };
+        let limits = Limits { hourly: settings.runaway_limit, chain: fork.chain_limit.unwrap_or(settings.chain_limit) };
         let state = session.state()?;
         let prompt = self.prompt(run, &fork, &session, state.schedule.epoch)?;
         let models = candidates(&fork, &settings, state.schedule.model.as_deref());
@@ -326,7 +324,10 @@ impl Hand {
             if failed && at + 1 < models.len() {
                 let model = model.as_deref().unwrap_or("the session's model");
                 let why = text::first_words(&output.text, 200);
-                errors::note(&format!("runner: fork {} failed on {model} ({why}); the next model is tried", run.issue.fork));
+                errors::note(&format!(
+                    "runner: fork {} failed on {model} ({why}); the next model is tried",
+                    run.issue.fork
+                ));
             }
             last = (model.clone(), output);
             if !failed {
@@ -341,9 +342,8 @@ impl Hand {
         let mut before = Vec::new();
         for id in &run.issue.reports_of {
             let known = self.reports.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-            let known = known.or_else(|| {
-                report::read(&session.dir, *id).ok().flatten().map(|report| (report.fork, report.text))
-            });
+            let known = known
+                .or_else(|| report::read(&session.dir, *id).ok().flatten().map(|report| (report.fork, report.text)));
             before.extend(known);
         }
         let last = if run.issue.chain && !run.flush { Last::read(&session.dir, &fork.name, epoch) } else { None };
@@ -403,7 +403,13 @@ impl Hand {
         }
         let gated = match Gated::start(command) {
             Ok(gated) => gated,
-            Err(error) => return failed(format!("its client can't be started in {}: {}", record.cwd, crate::place::plain(&error))),
+            Err(error) => {
+                return failed(format!(
+                    "its client can't be started in {}: {}",
+                    record.cwd,
+                    crate::place::plain(&error)
+                ));
+            }
         };
         let process = Process::of(i32::try_from(gated.child.id()).unwrap_or(0));
         let mut session = self.lock()?;
@@ -629,7 +635,9 @@ fn conversation(record: &SessionRecord) -> String {
     let stem = record.transcript.as_ref().and_then(|path| Some(Path::new(path).file_stem()?.to_str()?.to_owned()));
     // It becomes an argument.
     let is_id = |stem: &String| {
-        !stem.is_empty() && !stem.starts_with('-') && stem.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+        !stem.is_empty()
+            && !stem.starts_with('-')
+            && stem.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
     };
     stem.filter(is_id).unwrap_or_else(|| record.id.as_str().to_owned())
 }
@@ -680,7 +688,8 @@ fn left(output: &Path, errors: &Path, success: bool) -> Output {
         left.text = String::from_utf8_lossy(&read(errors)).trim().to_owned();
     }
     if left.failed {
-        left.text = if left.text.is_empty() { "its client said nothing".to_owned() } else { text::clip(&left.text, 2000) };
+        left.text =
+            if left.text.is_empty() { "its client said nothing".to_owned() } else { text::clip(&left.text, 2000) };
     }
     left
 }

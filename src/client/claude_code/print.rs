@@ -268,7 +268,10 @@ mod tests {
         let fine = Some(("fine".to_owned(), false));
         assert_eq!(text(whole.as_bytes()), fine);
         assert_eq!(text(format!("warning: x {{y}}\n{whole}\na new version is there\n").as_bytes()), fine);
-        assert_eq!(text(format!("{{\"type\":\"system\"}}\n{whole}\n{{\"type\":\"other\",\"result\":\"no\"}}\n").as_bytes()), fine);
+        assert_eq!(
+            text(format!("{{\"type\":\"system\"}}\n{whole}\n{{\"type\":\"other\",\"result\":\"no\"}}\n").as_bytes()),
+            fine
+        );
         assert_eq!(text(format!("[{{\"type\":\"system\"}},{whole}]").as_bytes()), fine);
         assert_eq!(text(b"{\n  \"result\": \"fine\"\n}\n"), fine);
         assert_eq!(text(b"No conversation found with session ID: x\n"), None);
