@@ -11,7 +11,7 @@ use super::settings::Settings;
 use crate::desk::Desk;
 use crate::refused::Refused;
 use crate::session::record::SessionRecord;
-use crate::text;
+use crate::{text, trust};
 
 /// Returns the definition of a run's fork as its file is now.
 ///
@@ -55,17 +55,11 @@ fn trusts(desk: &Desk, cwd: &Path, source: &Source) -> Result<bool> {
         return Ok(true);
     }
     let project = discovery::project_root(&desk.env, cwd);
-    let projects = match desk.home()? {
-        Some(home) => home.sub("projects")?,
-        None => None,
-    };
-    let trusted = crate::trust::record(projects.as_ref(), &project)?.trust;
-    let key = source.path.strip_prefix(&project).unwrap_or(&source.path).to_string_lossy().into_owned();
-    Ok(trusted.is_some_and(|trusted| trusted.files.get(&key) == Some(&source.sha256)))
+    Ok(trust::trusts(&trust::of(desk, &project)?, &project, source))
 }
 
 /// Returns the settings of the schedule for a session's directory.
 pub fn settings(desk: &Desk, session: &SessionRecord) -> Settings {
-    let _ = (desk, session);
-    Settings::default()
+    // What of them could not be taken is told where they are listed.
+    desk.schedule(Path::new(&session.cwd)).0
 }
