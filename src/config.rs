@@ -99,6 +99,8 @@ impl Config {
         for (name, value) in table {
             let forks = match (name.as_str(), value.as_table()) {
                 ("forks", Some(forks)) => forks,
+                // The schedule's own reader takes it, where something is to be scheduled.
+                ("schedule", _) => continue,
                 ("forks", None) => {
                     self.warnings.push(format!("{file}: forks is no table, and is passed over"));
                     continue;

@@ -17,6 +17,8 @@ use crate::page::{Page, PageRecord};
 use crate::place::{self, Dir, Env, canonical};
 use crate::refused::Refused;
 use crate::rules::way::Limits;
+use crate::schedule::settings::Settings;
+use crate::schedule::{discovery, layers};
 use crate::session::lane::{self, Lane};
 use crate::session::liveness::{self, Life, Process};
 use crate::session::record::SessionRecord;
@@ -184,6 +186,15 @@ impl Desk {
         let project = canonical(Path::new(project));
         config::load(&self.env, &project, || {
             crate::trust::standing(self, project.clone()).is_ok_and(|standing| standing.trusted)
+        })
+    }
+
+    /// Reads the settings of the schedule for a directory's project, with what could not be taken, a sentence each. A file of the
+    /// project's counts in full where that file is trusted as it is (R126).
+    pub fn schedule(&self, project: &Path) -> (Settings, Vec<String>) {
+        let project = discovery::project_root(&self.env, project);
+        layers::load(&self.env, &project, |file| {
+            crate::trust::of(self, &project).is_ok_and(|record| crate::trust::trusts_file(&record, &project, file))
         })
     }
 

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Ts;
 use crate::desk::{Desk, project_key};
 use crate::ids::sha256_hex;
-use crate::place::{Dir, canonical};
+use crate::place::{Dir, Env, canonical};
 use crate::refused::Refused;
+use crate::schedule::definition::Source;
+use crate::schedule::discovery;
 use crate::text;
 
 /// The directories of a project whose files could run something.
@@ -85,7 +87,7 @@ impl Standing {
         }
         let number = self.files.iter().filter(|file| file.state != FileState::Trusted).count();
         Some(format!(
-            "{} of this project's .leaf not trusted as they are now, and run nothing: `leaf trust --list`, then `leaf trust`",
+            "{} of this project not trusted as they are now, and run nothing: `leaf trust --list`, then `leaf trust`",
             text::count(number, "file")
         ))
     }
@@ -94,7 +96,7 @@ impl Standing {
 /// Returns the project's files that could run something, with their hashes. A symlink counts as what it points to.
 ///
 /// # Errors
-/// Where one can't be read.
+/// Where there are too many.
 pub fn files(project: &Path) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     let mut todo: Vec<PathBuf> = DIRECTORIES.iter().map(|name| project.join(name)).filter(|dir| dir.is_dir()).collect();
@@ -105,16 +107,16 @@ pub fn files(project: &Path) -> Result<BTreeMap<String, String>> {
             continue;
         }
         seen.push(real);
-        let entries = std::fs::read_dir(&dir).with_context(|| format!("can't read {}", dir.display()))?;
-        for entry in entries {
-            let path = entry.with_context(|| format!("can't read {}", dir.display()))?.path();
-            if path.is_dir() {
+        // What can't be read can't run either, and is a new file once it can: it takes no trust from the others.
+        let Ok(entries) = std::fs::read_dir(&dir) else { continue };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let Ok(meta) = std::fs::metadata(&path) else { continue };
+            if meta.is_dir() {
                 todo.push(path);
                 continue;
             }
-            let name = path.strip_prefix(project).unwrap_or(&path).to_string_lossy().into_owned();
-            let bytes = std::fs::read(&path).with_context(|| format!("can't read {name}"))?;
-            found.insert(name, sha256_hex(&bytes));
+            let Some(bytes) = meta.is_file().then(|| std::fs::read(&path).ok()).flatten() else { continue };
+            found.insert(key(project, &path), sha256_hex(&bytes));
             if found.len() > MOST {
                 return Err(
                     Refused::input(format!("there are over {MOST} files in .leaf: that is no configuration")).into()
@@ -137,17 +139,139 @@ pub fn record(projects: Option<&Dir>, project: &Path) -> Result<ProjectRecord> {
     serde_json::from_slice(&bytes).context("the project's record is damaged: `leaf doctor` says more")
 }
 
-/// Returns how a project's files stand.
+/// Returns the project's record as it is now, an empty one where there is none: what is trusted of its forks and hooks.
 ///
 /// # Errors
-/// Where they or the record can't be read.
-pub fn standing(desk: &Desk, project: PathBuf) -> Result<Standing> {
+/// Where it can't be read.
+pub fn of(desk: &Desk, project: &Path) -> Result<ProjectRecord> {
     let projects = match desk.home()? {
         Some(home) => home.sub("projects")?,
         None => None,
     };
-    let trusted = record(projects.as_ref(), &project)?.trust;
+    record(projects.as_ref(), project)
+}
+
+/// Returns the name that a file is trusted under: its path within the project, else its whole path.
+fn key(project: &Path, file: &Path) -> String {
+    file.strip_prefix(project).unwrap_or(file).to_string_lossy().into_owned()
+}
+
+/// Whether a name is one of the directories whose every file counts, and not one of a definition found elsewhere.
+fn is_configuration(key: &str) -> bool {
+    DIRECTORIES.iter().any(|dir| key.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/')))
+}
+
+/// How a definition's file stands (R126).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceTrust {
+    /// It is the user's own, and needs none.
+    Own,
+    /// It is as it was trusted.
+    Trusted,
+    /// It changed since.
+    Changed,
+    /// It was never trusted.
+    New,
+}
+
+impl SourceTrust {
+    /// Whether it may run.
+    pub fn may_run(self) -> bool {
+        matches!(self, SourceTrust::Own | SourceTrust::Trusted)
+    }
+}
+
+/// Tells how a definition's file stands: each file by itself, so that one that changed asks again alone (R126).
+pub fn of_source(record: &ProjectRecord, project: &Path, source: &Source) -> SourceTrust {
+    if source.own {
+        return SourceTrust::Own;
+    }
+    match record.trust.as_ref().and_then(|trust| trust.files.get(&key(project, &source.path))) {
+        Some(hash) if *hash == source.sha256 => SourceTrust::Trusted,
+        Some(_) => SourceTrust::Changed,
+        None => SourceTrust::New,
+    }
+}
+
+/// Whether a definition may run: it is the user's own, or trusted as it was read (R126).
+pub fn trusts(record: &ProjectRecord, project: &Path, source: &Source) -> bool {
+    of_source(record, project, source).may_run()
+}
+
+/// Whether a file of the project's is trusted as it is now.
+pub fn trusts_file(record: &ProjectRecord, project: &Path, file: &Path) -> bool {
+    let known = record.trust.as_ref().and_then(|trust| trust.files.get(&key(project, file)));
+    known.is_some_and(|hash| std::fs::read(file).is_ok_and(|bytes| sha256_hex(&bytes) == *hash))
+}
+
+/// Returns the files of a project that `leaf trust` in a directory records: those of its `.leaf` and `.autofork`, and every fork
+/// and hook that a session there would find elsewhere and that isn't the user's own.
+///
+/// # Errors
+/// Where one can't be read.
+pub fn all_files(env: &Env, project: &Path, dir: &Path) -> Result<BTreeMap<String, String>> {
+    let mut found = files(project)?;
+    let forks = discovery::forks(env, dir).list.into_iter().map(|fork| fork.source);
+    for source in forks.chain(discovery::hooks(env, dir).list.into_iter().map(|hook| hook.source)) {
+        let key = key(project, &source.path);
+        if source.own {
+            found.remove(&key);
+        } else {
+            found.entry(key).or_insert(source.sha256);
+        }
+    }
+    Ok(found)
+}
+
+/// Adds to what is trusted what was found from another directory of the project before, as far as it is unchanged: trusting in one
+/// directory takes no trust away in another.
+pub fn keep_others(record: &ProjectRecord, project: &Path, files: &mut BTreeMap<String, String>) {
+    for (key, hash) in record.trust.iter().flat_map(|trust| &trust.files) {
+        if !is_configuration(key) && !files.contains_key(key) && hash_of(project, key).as_ref() == Some(hash) {
+            files.insert(key.clone(), hash.clone());
+        }
+    }
+}
+
+fn hash_of(project: &Path, key: &str) -> Option<String> {
+    Some(sha256_hex(&std::fs::read(project.join(key)).ok()?))
+}
+
+/// Returns how the files of a project's `.leaf` and `.autofork` stand: its configuration counts where all of them are trusted.
+///
+/// # Errors
+/// Where they or the record can't be read.
+pub fn standing(desk: &Desk, project: PathBuf) -> Result<Standing> {
+    let mut record = of(desk, &project)?;
+    if let Some(trust) = &mut record.trust {
+        trust.files.retain(|key, _| is_configuration(key));
+    }
     let now = files(&project)?;
+    Ok(compare(record, project, now))
+}
+
+/// Returns how all files of a project stand that a session in a directory would take something from.
+///
+/// # Errors
+/// Where they or the record can't be read.
+pub fn standing_at(desk: &Desk, project: PathBuf, dir: &Path) -> Result<Standing> {
+    let record = of(desk, &project)?;
+    let mut now = all_files(&desk.env, &project, dir)?;
+    // What was trusted from another directory of the project is still there.
+    for key in record.trust.iter().flat_map(|trust| trust.files.keys()) {
+        if !now.contains_key(key)
+            && !is_configuration(key)
+            && let Some(hash) = hash_of(&project, key)
+        {
+            now.insert(key.clone(), hash);
+        }
+    }
+    Ok(compare(record, project, now))
+}
+
+fn compare(record: ProjectRecord, project: PathBuf, now: BTreeMap<String, String>) -> Standing {
+    let trusted = record.trust;
     let since = trusted.as_ref().map(|trusted| trusted.since);
     let known = trusted.map(|trusted| trusted.files).unwrap_or_default();
     let mut standing: Vec<FileStanding> = now
@@ -165,5 +289,5 @@ pub fn standing(desk: &Desk, project: PathBuf) -> Result<Standing> {
     let gone = known.keys().filter(|file| !now.contains_key(*file));
     standing.extend(gone.map(|file| FileStanding { file: file.clone(), state: FileState::Gone, sha256: None }));
     let trusted = since.is_some() && standing.iter().all(|file| file.state == FileState::Trusted);
-    Ok(Standing { project: project.to_string_lossy().into_owned(), trusted, since, files: standing })
+    Standing { project: project.to_string_lossy().into_owned(), trusted, since, files: standing }
 }

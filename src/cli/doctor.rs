@@ -2,6 +2,7 @@
 
 mod cost;
 mod installed;
+mod schedule;
 mod state;
 mod ways;
 
@@ -134,6 +135,7 @@ pub fn doctor(json: bool) -> Result<ExitCode> {
     let path = place::state_path(env);
     checks.extend(state::checks(&path));
     checks.push(ways::check());
+    checks.extend(schedule::checks(&patient));
     checks.push(cost::check(&patient));
     let problems = checks.iter().filter(|c| c.status == Status::Problem).count();
     let report = Report { version: VERSION, state: path.ok(), problems, checks };

@@ -1,7 +1,6 @@
 //! `leaf trust`: the command; what trust is lies in `trust.rs` (R126).
 
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
@@ -11,8 +10,9 @@ use super::{Run, output};
 use crate::FORMAT;
 use crate::desk::project_key;
 use crate::refused::Refused;
+use crate::schedule::discovery::project_root;
 use crate::text;
-use crate::trust::{self, DIRECTORIES, FileState, Standing, Trusted, files, record};
+use crate::trust::{self, FileState, Standing, Trusted, all_files, record};
 
 /// `leaf trust`
 #[derive(Debug, Args)]
@@ -25,19 +25,13 @@ pub struct TrustArgs {
     revoke: bool,
 }
 
-/// Returns the project of the present directory: the nearest one at or above it that has such files, else itself.
-fn project(run: &Run) -> Result<PathBuf> {
-    let here = run.desk.here()?;
-    let found = here.ancestors().find(|dir| DIRECTORIES.iter().any(|name| dir.join(name).is_dir()));
-    Ok(found.unwrap_or(&here).to_path_buf())
-}
-
-/// Returns how the present project's files stand.
+/// Returns how the files stand that a session in the present directory would take something from.
 ///
 /// # Errors
 /// Where they or the record can't be read.
 pub fn standing(run: &Run) -> Result<Standing> {
-    trust::standing(&run.desk, project(run)?)
+    let here = run.desk.here()?;
+    trust::standing_at(&run.desk, project_root(&run.desk.env, &here), &here)
 }
 
 /// Runs `leaf trust`.
@@ -49,13 +43,14 @@ pub fn run(run: &Run, args: &TrustArgs) -> Result<()> {
     if args.list {
         return show(run, &standing(run)?, "");
     }
-    let project = project(run)?;
-    let files = files(&project)?;
+    let here = run.desk.here()?;
+    let project = project_root(&run.desk.env, &here);
+    let mut files = all_files(&run.desk.env, &project, &here)?;
     if !args.revoke && files.is_empty() {
         return Err(Refused::by(
             "R126",
             format!(
-                "{} has no .leaf files to trust: nothing of it could run",
+                "{} has no .leaf files and no forks to trust: nothing of it could run",
                 text::one_line(&project.to_string_lossy())
             ),
         )
@@ -68,6 +63,7 @@ pub fn run(run: &Run, args: &TrustArgs) -> Result<()> {
     if record.format > FORMAT {
         return Err(Refused::by("R127", "the project's record was written by a newer leaf: update leaf").into());
     }
+    trust::keep_others(&record, &project, &mut files);
     record.format = FORMAT;
     record.directory = project.to_string_lossy().into_owned();
     record.trust = (!args.revoke).then(|| Trusted { since: run.desk.now(), files });
@@ -92,7 +88,7 @@ fn show(run: &Run, standing: &Standing, head: &str) -> Result<()> {
         let _ = writeln!(out, "{}  {state}", text::one_line(&file.file));
     }
     if standing.files.is_empty() {
-        let _ = writeln!(out, "{} has no .leaf files", text::one_line(&standing.project));
+        let _ = writeln!(out, "{} has no .leaf files, no forks and no hooks", text::one_line(&standing.project));
     }
     output::print(&out)
 }

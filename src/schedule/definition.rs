@@ -241,12 +241,29 @@ pub enum Deliver {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Warning {
     /// The file.
+    #[serde(serialize_with = "shown")]
     pub file: PathBuf,
     /// The key, where it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// What is off, and what was done instead, one sentence.
     pub text: String,
+}
+
+/// A path as it can be shown: a name may be none of UTF-8.
+pub fn shown<S: serde::Serializer>(path: &std::path::Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
+}
+
+impl Warning {
+    /// Returns it as one sentence: the file, the key, what is off.
+    pub fn sentence(&self) -> String {
+        let file = self.file.display();
+        match &self.key {
+            Some(key) => format!("{file}: {} {}", crate::text::first_words(key, 60), self.text),
+            None => format!("{file}: {}", self.text),
+        }
+    }
 }
 
 /// All that was found for a session's directory.

@@ -230,6 +230,8 @@ fn plain(text: &str) -> String {
         Some((place, rest)) if place.chars().all(|c| c.is_ascii_digit() || " column,".contains(c)) => rest,
         _ => first,
     };
+    // What the parser's caller could set is nothing to a person.
+    let first = first.split(", set DuplicateKeyPolicy").next().unwrap_or(first);
     let first = match first.rfind(" at line ") {
         Some(at) => &first[..at],
         None => first,

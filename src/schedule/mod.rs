@@ -8,6 +8,7 @@ pub mod definition;
 pub mod discovery;
 pub mod duration;
 pub mod frontmatter;
+pub mod layers;
 pub mod order;
 pub mod parse;
 pub mod pause;

@@ -169,6 +169,22 @@ pub enum Runner {
     Subagent,
 }
 
+impl Runner {
+    /// Returns the runner of a name.
+    pub fn parse(name: &str) -> Option<Runner> {
+        [Runner::Headless, Runner::Module, Runner::Subagent].into_iter().find(|runner| runner.word() == name)
+    }
+
+    /// Returns its name in the configuration.
+    pub fn word(self) -> &'static str {
+        match self {
+            Runner::Headless => "headless",
+            Runner::Module => "module",
+            Runner::Subagent => "subagent",
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
