@@ -482,11 +482,15 @@ fn every_way_to_close_tells_the_end_once() {
     session.set_env("CLAUDE_PID", "");
     session.start("startup").silent();
     session.prompt("go").silent();
+    hooks.settle();
     desk.advance(11 * 3600);
-    desk.session("early").start("startup").silent();
+    let early = desk.session("early");
+    early.start("startup").silent();
     hooks.never("end");
     desk.advance(3600);
-    desk.session("late").start("startup").silent();
+    early.prompt("still here").silent();
+    let late = desk.session("late");
+    late.start("startup").silent();
     is(&hooks.once("end"), "END_REASON", "timeout");
     assert_eq!(closes(&session), ["timeout"]);
     // It was only silent: its next prompt opens it again.
@@ -507,7 +511,8 @@ fn complaint_10_a_reused_pid_makes_no_dead_session_live() {
     let mut json: Value = serde_json::from_slice(&fs::read(&record).expect("a record")).expect("JSON");
     json["process"]["start"] = "1".into();
     fs::write(&record, json.to_string()).expect("a record");
-    desk.session("other").start("startup").silent();
+    let other = desk.session("other");
+    other.start("startup").silent();
     is(&hooks.once("end"), "END_REASON", "gone");
     assert_eq!(closes(&session), ["gone"]);
 }
@@ -570,7 +575,8 @@ fn complaint_9_an_edge_is_told_once_wherever_a_hook_is_killed() {
             end["reason"] = "logout".into();
             let at_end = killed(&session, &end, call, n);
             session.client.kill();
-            desk.session("other").start("startup").silent();
+            let other = desk.session("other");
+            other.start("startup").silent();
             until("the end is told", || hooks.told("end").iter().any(|told| told["LEAF_SESSION_ID"] == session.id()));
             hooks.settle();
             assert_eq!(hooks.told("end").len(), 1, "{call} {n}");
@@ -671,9 +677,11 @@ fn complaint_1_and_2_whatever_fails_inside_breaks_no_session_and_wakes_nobody() 
             assert!(ran.ran.stderr.is_empty(), "{what}: {:?}", ran.ran);
         }
         let watch = session.watch();
+        let pid = watch.pid();
         session.client.kill();
         // It says nothing, and it is gone.
-        until("the watch is gone", || !alive(watch.pid()));
+        until("the watch is gone", || !alive(pid));
+        std::mem::forget(watch);
         hooks.settle();
     }
 }
