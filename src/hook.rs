@@ -30,10 +30,10 @@ use crate::rules::holding::{Reading, Seat};
 use crate::rules::todos::OpenTodo;
 use crate::schedule::lifecycle::{self, Place};
 use crate::schedule::record::{Change, Happening};
-use crate::schedule::{close, pause};
+use crate::schedule::{close, pause, report, run};
 use crate::session::journal::{ClerkLine, Entry, Evidence, Kind};
 use crate::session::lane;
-use crate::session::liveness::Life;
+use crate::session::liveness::{Life, Process};
 use crate::session::record::{SessionRecord, Switches};
 use crate::session::state::{RENEWAL, State};
 use crate::session::{LockedSession, Session, lock_both};
@@ -352,6 +352,8 @@ fn inherit(desk: &Desk, home: &Dir, session: &Session) -> Result<Vec<String>> {
 struct Output {
     text: String,
     after: Vec<Entry>,
+    /// Whether reports of scheduled forks are among it: their files go once they were printed.
+    reports: bool,
 }
 
 impl Output {
@@ -429,6 +431,11 @@ impl<'a> Hook<'a> {
         let person = *prompted == Prompted::Person;
         let mut session = self.lock()?;
         let now = self.desk.now();
+        if session.state.schedule.runs.iter().any(|run| run.over.is_none())
+            && let Err(error) = run::harvest(&mut session, now)
+        {
+            errors::note(&format!("hook: runs: {error:#}"));
+        }
         let prompt = self.event.prompt.as_deref().map(ToOwned::to_owned);
         let begun = |entry| Entry { clients: !person, ..entry };
         let open = session.state.main.as_ref().filter(|main| main.ended.is_none());
@@ -463,6 +470,7 @@ impl<'a> Hook<'a> {
             let record = SessionRecord { ended: None, ..session.session.record.clone() };
             session.replace_record(record)?;
         }
+        let reports = session.state.schedule.runs.iter().any(|run| run.report.is_some());
         drop(session);
         let mut output = Output::default();
         let (mut seat, views) = (self.seat()?, self.views()?);
@@ -477,8 +485,13 @@ impl<'a> Hook<'a> {
             seat = self.seat()?;
         }
         let owed = !seat.state.schedule.happened.is_empty();
-        let delivered =
-            self.deliver(Moment::Prompt, None, &seat, views, &mut output).and_then(|()| self.finish(output));
+        let delivered = self.deliver(Moment::Prompt, None, &seat, views, &mut output).and_then(|()| {
+            // What people wrote doesn't wait for what ran in the background.
+            if reports && let Err(error) = self.say_reports(&mut output) {
+                errors::note(&format!("hook: reports: {error:#}"));
+            }
+            self.finish(output)
+        });
         if owed {
             lifecycle::start(&self.session.record, Place::Own);
         }
@@ -490,6 +503,54 @@ impl<'a> Hook<'a> {
         if !state.schedule.happened.is_empty() {
             lifecycle::start(&self.session.record, Place::Own);
         }
+    }
+
+    /// Adds the reports of scheduled forks for which there is room, the oldest first; others wait for the next prompt. Whose they
+    /// are to print is written before, so that of two hooks of one prompt only one does.
+    fn say_reports(&self, output: &mut Output) -> Result<()> {
+        let mut session = self.lock()?;
+        let now = self.desk.now();
+        let by = Process::own();
+        let waiting = report::waiting(&session.state.schedule.runs, |run| {
+            run.printing.as_ref().is_none_or(|process| process.life() == Life::Dead)
+        });
+        let (mut printing, mut printed) = (Vec::new(), Vec::new());
+        'runs: for run in waiting {
+            let (id, mut at) = (run.issue.run, run.report.unwrap_or_default());
+            let report = match report::read(&session.session.dir, id) {
+                Ok(Some(report)) => report,
+                Ok(None) => {
+                    printed.push(Change::Printed { run: id, to: None });
+                    continue;
+                }
+                Err(error) => {
+                    errors::note(&format!("hook: {error:#}"));
+                    printed.push(Change::Printed { run: id, to: None });
+                    continue;
+                }
+            };
+            loop {
+                let piece = report::next(&report, at)?;
+                if !output.add(&piece.text) {
+                    break 'runs;
+                }
+                if printing.last() != Some(&id) {
+                    printing.push(id);
+                }
+                printed.retain(|change| !matches!(change, Change::Printed { run, .. } if *run == id));
+                printed.push(Change::Printed { run: id, to: piece.to });
+                match piece.to {
+                    Some(to) => at = to,
+                    None => break,
+                }
+            }
+        }
+        if !printing.is_empty() {
+            session.append(&[Entry::schedule(now, Change::Printing { runs: printing, by })])?;
+        }
+        output.after.extend(printed.into_iter().map(|change| Entry::schedule(now, change)));
+        output.reports = true;
+        Ok(())
     }
 
     /// A tool boundary renews main's turn, at most once a minute, and delivers.
@@ -920,14 +981,21 @@ impl<'a> Hook<'a> {
 
     /// Prints, and only then writes what was shown (R101, R107).
     fn finish(&self, output: Output) -> Result<()> {
-        if output.text.is_empty() {
-            return Ok(());
+        if !output.text.is_empty() {
+            say(&self.event.what, &Decision::Context(output.text))?;
         }
-        say(&self.event.what, &Decision::Context(output.text))?;
         if output.after.is_empty() {
             return Ok(());
         }
-        self.lock()?.append(&output.after)
+        let mut session = self.lock()?;
+        session.append(&output.after)?;
+        if output.reports {
+            let runs = &session.state.schedule.runs;
+            let needed =
+                |id| runs.iter().any(|run| run.issue.run == id && (run.over.is_none() || run.report.is_some()));
+            report::clear(&session.session.dir, needed);
+        }
+        Ok(())
     }
 }
 

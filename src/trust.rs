@@ -29,6 +29,9 @@ pub struct ProjectRecord {
     pub directory: String,
     /// What is trusted.
     pub trust: Option<Trusted>,
+    /// When a scheduled fork with this tag was last issued, for the tags that have a throttle.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, Ts>,
 }
 
 /// What was trusted: the files by their hashes.

@@ -1,17 +1,20 @@
 //! A session's close: once for each time that it was open, whichever way it ends. What its pause did not run runs then, where the
 //! configuration says so, and its lifecycle hooks hear of it.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 
+use super::issue::{self, Known};
 use super::lifecycle::{self, Place};
 use super::record::{Change, Happening};
 use super::select::millis;
+use super::{discovery, run};
 use crate::clock::Ts;
 use crate::desk::Desk;
 use crate::errors;
-use crate::ids::{SessionId, SessionKey, TurnId};
+use crate::ids::{SessionId, SessionKey};
 use crate::lock::Deadline;
 use crate::place::Dir;
 use crate::session::journal::{self, Entry};
@@ -29,6 +32,8 @@ pub const PRUNED: &str = "pruned";
 
 /// A session whose client died longer ago than this runs nothing any more, milliseconds.
 const RECENT: i64 = 10 * 60_000;
+/// How long a close waits until a runner has its runs in hand: a client that ends gives all its hooks 1.5 s.
+const WORD: Duration = Duration::from_millis(60);
 /// How many sessions a sweep looks at.
 const MOST: usize = 50;
 /// A session's lock that somebody holds is not waited for in a sweep.
@@ -64,6 +69,9 @@ pub fn close_where(
     still: impl Fn(&LockedSession) -> bool,
     more: impl Fn(&State) -> Vec<Entry>,
 ) -> Result<bool> {
+    // What files say is read before the lock is taken, the project's lock before the session's.
+    let mut known = known(desk, &session, reason);
+    let _shared = known.as_mut().map(|known| known.lock_tags(desk, home)).transpose()?;
     let mut locked = session.lock(desk.deadline())?;
     if !still(&locked) {
         return Ok(false);
@@ -78,20 +86,22 @@ pub fn close_where(
         entries.extend(lifecycle::entry(&desk.env, cwd, Happening::SessionEnd { reason: reason.to_owned() }, now));
     }
     locked.append(&entries)?;
-    let runs = if is_open && may_flush(reason, active, now) {
-        flush(desk, home, &mut locked).unwrap_or_else(|error| {
-            errors::note(&format!("close: what its pause did not run can't be run: {error:#}"));
-            Vec::new()
-        })
-    } else {
-        Vec::new()
-    };
+    let mut runs = Vec::new();
+    if is_open
+        && may_flush(reason, active, now)
+        && let Some(known) = &known
+    {
+        match issue::at_close(desk, home, &mut locked, known) {
+            Ok(issued) => runs.extend(issued.into_iter().map(|issue| issue.run)),
+            Err(error) => errors::note(&format!("close: what its pause did not run can't be run: {error:#}")),
+        }
+    }
     let record = locked.session.record.clone();
     let owed = !locked.state.schedule.happened.is_empty();
     // What is started wants the lock.
     drop(locked);
     if !runs.is_empty()
-        && let Err(error) = run(desk, &record, &runs)
+        && let Err(error) = run::start_within(&record, &runs, WORD)
     {
         errors::note(&format!("close: the runner can't be started: {error:#}"));
     }
@@ -120,18 +130,21 @@ fn may_flush(reason: &str, active: Ts, now: Ts) -> bool {
     }
 }
 
-/// Selects and stamps what the closing session's pause did not run.
-fn flush(desk: &Desk, home: &Dir, locked: &mut LockedSession) -> Result<Vec<TurnId>> {
-    // TO WIRE: settings.flush_on_close, then `issue::at_close`.
-    let _ = (desk, home, locked);
-    Ok(Vec::new())
-}
-
-/// Starts the runner of a flush.
-fn run(desk: &Desk, record: &SessionRecord, runs: &[TurnId]) -> Result<()> {
-    // TO WIRE: `run::start`.
-    let _ = (desk, record, runs);
-    Ok(())
+/// Reads what files say of a session's forks, where its close may run what its pause did not: it is off but for who asks for it.
+fn known(desk: &Desk, session: &Session, reason: &str) -> Option<Known> {
+    if matches!(reason, TIMEOUT | PRUNED) || discovery::fork_roots(&desk.env, Path::new(&session.record.cwd)).is_empty()
+    {
+        return None;
+    }
+    let (settings, _) = desk.schedule(Path::new(&session.record.cwd));
+    if !settings.flush_on_close {
+        return None;
+    }
+    let read = session.state().and_then(|state| Known::read(desk, &session.record, &state.schedule));
+    read.unwrap_or_else(|error| {
+        errors::note(&format!("close: what its pause did not run can't be told: {error:#}"));
+        None
+    })
 }
 
 fn is_dead(record: &SessionRecord) -> bool {
@@ -149,7 +162,7 @@ pub fn is_stale(desk: &Desk, session: &Session) -> Result<Option<&'static str>> 
         Some(Life::Alive) => return Ok(None),
         Some(Life::Unknown) | None => {}
     }
-    let (settings, _) = desk.schedule(std::path::Path::new(&record.cwd));
+    let (settings, _) = desk.schedule(Path::new(&record.cwd));
     if settings.session_timeout == 0 {
         return Ok(None);
     }

@@ -80,6 +80,39 @@ pub fn of_text(text: &str, ours: bool) -> Result<(Settings, Vec<String>), toml::
     Ok((reader.settings, reader.warnings))
 }
 
+/// The keys of autofork's that mean the same here.
+pub const KEYS: [&str; 14] = [
+    "default_idle_deadline",
+    "session_timeout",
+    "wake_debounce",
+    "enable_tags",
+    "disable_tags",
+    "tag_throttles",
+    "chain_limit",
+    "runaway_limit",
+    "fork_models",
+    "fork_modes",
+    "fork_runner",
+    "flush_on_close",
+    "background_hold",
+    "background_hold_timeout",
+];
+/// The keys that leaf's own files have besides.
+pub const OWN_KEYS: [&str; 2] = ["max_parallel", "run_timeout"];
+
+/// Returns the keys of one of autofork's files that mean the same here; those of a table each.
+pub fn known_keys(file: &Path) -> Vec<String> {
+    let table = std::fs::read_to_string(file).ok().and_then(|text| text.parse::<Table>().ok()).unwrap_or_default();
+    let mut found = Vec::new();
+    for (key, value) in table.iter().filter(|(key, _)| KEYS.contains(&key.as_str())) {
+        match value.as_table() {
+            Some(table) => found.extend(table.keys().map(|name| format!("{key}.{name}"))),
+            None => found.push(key.clone()),
+        }
+    }
+    found
+}
+
 #[derive(Default)]
 struct Reader {
     settings: Settings,
@@ -347,6 +380,40 @@ mod tests {
         };
         assert_eq!(settings, expected);
         assert_eq!(warnings.len(), 12, "{warnings:#?}");
+    }
+
+    /// The example with every key switched on: a `#` right before a key only keeps it from counting.
+    fn with_all(text: &str) -> String {
+        let on = |line: &str| match line.strip_prefix('#') {
+            Some(key) if !key.starts_with(' ') => format!("{key}\n"),
+            _ => format!("{line}\n"),
+        };
+        text.lines().map(on).collect()
+    }
+
+    #[test]
+    fn the_example_has_every_key_and_its_defaults_are_the_built_in_ones() {
+        let example = include_str!("../../examples/config.toml");
+        let (settings, warnings) = of_text(example, true).unwrap();
+        assert_eq!((settings, warnings), (Settings::default(), Vec::new()));
+        assert_eq!(crate::config::of_text(example).unwrap(), crate::config::Config::default());
+        let all = with_all(example);
+        let (settings, warnings) = of_text(&all, true).unwrap();
+        assert_eq!(warnings, Vec::<String>::new());
+        assert!(settings.fork_models.len() == 2 && settings.tag_throttles.len() == 1 && settings.enable_tags.is_some());
+        assert_eq!(crate::config::of_text(&all).unwrap().warnings, Vec::<String>::new());
+        let all: Table = all.parse().unwrap();
+        let names = |table: &str| -> Vec<String> {
+            let mut names: Vec<String> = all[table].as_table().unwrap().keys().cloned().collect();
+            names.sort();
+            names
+        };
+        let mut keys: Vec<&str> = KEYS.into_iter().chain(OWN_KEYS).collect();
+        keys.sort_unstable();
+        assert_eq!(names("schedule"), keys);
+        let mut keys = crate::config::FORKS_KEYS.to_vec();
+        keys.sort_unstable();
+        assert_eq!(names("forks"), keys);
     }
 
     #[test]

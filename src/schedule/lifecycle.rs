@@ -10,7 +10,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -27,6 +26,7 @@ use crate::client::claude_code::print;
 use crate::clock::Ts;
 use crate::desk::Desk;
 use crate::errors;
+use crate::headless;
 use crate::place::{Dir, Env};
 use crate::session::Session;
 use crate::session::journal::Entry;
@@ -179,9 +179,6 @@ pub fn known(desk: &Desk, record: &SessionRecord) -> Vec<Hook> {
     hooks
 }
 
-/// What this process started and has to bury.
-static STARTED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
-
 /// In whose environment hooks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -212,13 +209,9 @@ fn launch(args: &[OsString]) {
         command.arg("lifecycle").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn()
     });
-    match (started, STARTED.lock()) {
-        (Ok(child), Ok(mut all)) => {
-            all.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-            all.push(child);
-        }
-        (Ok(_), Err(_)) => {}
-        (Err(error), _) => errors::note(&format!("lifecycle hooks: leaf can't be started: {error}")),
+    match started {
+        Ok(child) => headless::adopt(child),
+        Err(error) => errors::note(&format!("lifecycle hooks: leaf can't be started: {error}")),
     }
 }
 

@@ -11,14 +11,22 @@ pub mod discovery;
 pub mod duration;
 pub mod feed;
 pub mod frontmatter;
+pub mod in_session;
+pub mod issue;
 pub mod layers;
 pub mod lifecycle;
+pub mod lookup;
 pub mod order;
 pub mod parse;
 pub mod pause;
+pub mod prompt;
 pub mod record;
+pub mod report;
+pub mod rights;
+pub mod run;
 pub mod select;
 pub mod settings;
+pub mod wait;
 
 /// How long a lifecycle hook may take where its file doesn't say, seconds.
 pub const TIMEOUT: u64 = 60;

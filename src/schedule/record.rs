@@ -11,6 +11,8 @@ use crate::session::liveness::Process;
 
 /// How long a fork's issues are remembered for the runaway breaker, milliseconds.
 pub const HOUR: i64 = 3_600_000;
+/// The label of a run that a person or an agent asked for: it stamps nothing.
+pub const MANUAL: &str = "manual";
 /// How many ended runs stay in the record.
 const KEEP: usize = 50;
 /// How much that happened lifecycle hooks may be owed.
@@ -49,12 +51,19 @@ pub enum Change {
     Begun {
         /// The run.
         run: TurnId,
-        /// Its process, the leader of its own group.
+        /// The process that runs it: `leaf runner`, or a command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         process: Option<Process>,
         /// Its agent, in the session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent: Option<AgentId>,
+    },
+    /// A run's client is about to begin: whoever finds the run's process dead ends this one.
+    Attempt {
+        /// The run.
+        run: TurnId,
+        /// The client's process, the leader of its own group.
+        process: Process,
     },
     /// A run is over.
     Over {
@@ -260,6 +269,15 @@ pub enum RunOutcome {
     Dropped,
 }
 
+/// How often a chain may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Runs of the fork in an hour; 0: any number.
+    pub hourly: u32,
+    /// Runs of the fork in a pause.
+    pub chain: u32,
+}
+
 /// A session's record of its schedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -374,8 +392,11 @@ pub struct Run {
     pub flush: bool,
     /// When it began.
     pub begun: Option<Ts>,
-    /// Its process.
+    /// The process that runs it.
     pub process: Option<Process>,
+    /// The client that this process started last, the leader of its own group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Process>,
     /// Its agent.
     pub agent: Option<AgentId>,
     /// When it was over.
@@ -400,6 +421,11 @@ impl Run {
     /// Whether it waits for others of its batch.
     pub fn is_held(&self) -> bool {
         self.over.is_none() && self.begun.is_none() && !self.issue.waits_for.is_empty()
+    }
+
+    /// Whether it is to run in the session, and nobody said yet which agent it is.
+    pub fn awaits_agent(&self) -> bool {
+        self.over.is_none() && self.agent.is_none() && self.issue.runner != Runner::Headless
     }
 
     /// Returns its name as an agent turn.
@@ -451,6 +477,11 @@ impl Record {
                     if run.issue.gate && !run.flush {
                         self.gate = Some((run.issue.fork.clone(), run.issue.run));
                     }
+                }
+            }
+            Change::Attempt { run, process } => {
+                if let Some(run) = self.run_mut(*run) {
+                    run.attempt = Some(process.clone());
                 }
             }
             Change::Over { run, outcome, again, report, why, model, cost } => {
@@ -512,6 +543,7 @@ impl Record {
             Change::Closed { reason } => {
                 self.closed = Some(Closed { at: ts, reason: reason.clone() });
                 self.stopped = None;
+                self.lose_agents(ts);
                 for run in self.runs.iter_mut().filter(|run| run.is_held() && !run.flush) {
                     run.over = Some(ts);
                     run.outcome = Some(RunOutcome::Dropped);
@@ -525,6 +557,7 @@ impl Record {
                 }
                 self.closed = None;
                 self.stopped = None;
+                self.lose_agents(ts);
                 self.background.clear();
                 self.began = self.began.or(Some(ts));
             }
@@ -546,12 +579,71 @@ impl Record {
         self.runs.iter_mut().find(|run| run.issue.run == id)
     }
 
+    /// Returns the runs of a batch: those that were issued together with this one.
+    pub fn batch<'r>(&'r self, of: &'r Run) -> impl Iterator<Item = &'r Run> {
+        self.runs.iter().filter(move |run| run.issued == of.issued && run.owner == of.owner)
+    }
+
+    /// Whether another fork's gate holds a run of a batch back.
+    pub fn is_gated(&self, run: &Run) -> bool {
+        let gate = self.gate.as_ref().and_then(|(_, gate)| self.run(*gate));
+        !run.flush && gate.is_some_and(|gate| gate.issue.run != run.issue.run && gate.over.is_none())
+    }
+
+    /// Whether all that a run waits for is over; failed ones release it too.
+    pub fn is_free(&self, run: &Run) -> bool {
+        let over = |id: &TurnId| self.run(*id).is_none_or(|run| run.over.is_some());
+        run.issue.waits_for.is_empty() || run.issue.waits_for.iter().all(over) && !self.is_gated(run)
+    }
+
+    /// Whether a run that asks for another one may have it: in its own pause, as long as neither the runaway breaker nor the chain's
+    /// limit says no.
+    pub fn may_run_again(&self, run: &Run, limits: Limits, now: Ts) -> bool {
+        if !run.issue.chain || run.flush || run.issue.label == MANUAL || run.epoch != self.epoch {
+            return false;
+        }
+        let Some(stamps) = self.forks.get(&run.issue.fork) else { return false };
+        let hourly = stamps.recent.iter().filter(|at| now.0 - at.0 < HOUR).count();
+        let in_pause = if stamps.pause == self.epoch { stamps.in_pause } else { 0 };
+        (limits.hourly == 0 || hourly < limits.hourly as usize) && in_pause < limits.chain
+    }
+
     /// Returns the run that an agent of the session is at, or was at last.
     pub fn run_of(&self, agent: &AgentId) -> Option<&Run> {
         self.runs.iter().rev().find(|run| run.agent.as_ref() == Some(agent))
     }
 
     fn issue(&mut self, ts: Ts, issue: &Issue, owner: &Process, flush: bool) {
+        let epoch = self.epoch;
+        if issue.label != MANUAL {
+            self.stamp(ts, issue);
+        }
+        let run = Run {
+            issue: issue.clone(),
+            issued: ts,
+            epoch,
+            owner: owner.clone(),
+            flush,
+            begun: None,
+            process: None,
+            attempt: None,
+            agent: None,
+            over: None,
+            outcome: None,
+            again: false,
+            why: None,
+            model: None,
+            cost: Cost::default(),
+            report: None,
+            printing: None,
+        };
+        if issue.gate && !run.is_held() && !flush {
+            self.gate = Some((issue.fork.clone(), issue.run));
+        }
+        self.runs.push(run);
+    }
+
+    fn stamp(&mut self, ts: Ts, issue: &Issue) {
         let epoch = self.epoch;
         let stamps = self.forks.entry(issue.fork.clone()).or_default();
         if stamps.pause != epoch {
@@ -573,28 +665,16 @@ impl Record {
             }
             Some(_) | None => {}
         }
-        let run = Run {
-            issue: issue.clone(),
-            issued: ts,
-            epoch,
-            owner: owner.clone(),
-            flush,
-            begun: None,
-            process: None,
-            agent: None,
-            over: None,
-            outcome: None,
-            again: false,
-            why: None,
-            model: None,
-            cost: Cost::default(),
-            report: None,
-            printing: None,
-        };
-        if issue.gate && !run.is_held() && !flush {
-            self.gate = Some((issue.fork.clone(), issue.run));
+    }
+
+    /// What ran in the session's client is gone with it.
+    fn lose_agents(&mut self, ts: Ts) {
+        let lost = |run: &&mut Run| run.over.is_none() && run.issue.runner != Runner::Headless;
+        for run in self.runs.iter_mut().filter(lost) {
+            run.over = Some(ts);
+            run.outcome = Some(RunOutcome::Failed);
+            run.why = Some("its session's client went away".to_owned());
         }
-        self.runs.push(run);
     }
 
     /// A run is over: a chain that goes on is due again, a gate that settled is lifted, and what it held counts from now.

@@ -310,7 +310,8 @@ fn in_order(fork: &Fork) -> Vec<&Moment> {
     moments
 }
 
-fn is_context(moment: &Moment) -> bool {
+/// Whether a moment is one of the context.
+pub fn is_context(moment: &Moment) -> bool {
     matches!(moment, Moment::ContextTokens(_) | Moment::ContextUsed(_) | Moment::ContextLeft(_))
 }
 
