@@ -499,6 +499,54 @@ fn a_guard_is_the_clients_rules_and_no_mode_widens_it() {
 }
 
 #[test]
+fn w23_the_client_is_the_one_that_is_named_else_the_one_on_the_path() {
+    let desk = Desk::new();
+    let session = idle(&desk);
+    let schedule = Schedule::new(&session);
+    schedule.reports("journal", "from the path");
+    let other = desk.home().join("other");
+    fs::write(&other, "#!/bin/sh\ncat > /dev/null\necho '{\"result\":\"from the other\"}'\n").expect("a client");
+    fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a client");
+    for (name, report) in
+        [("LEAF_CLAUDE_BIN", "from the other"), ("AUTOFORK_CLAUDE_BIN", "from the other"), ("X", "from the path")]
+    {
+        let ids = schedule.issue(&[Issue::of("journal")]);
+        finished(&mut schedule.runner(&ids).env(name, &other).spawn().expect("a runner"));
+        let said = session.prompt("and now?").says();
+        assert!(said.contains(report), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_run_may_open_to_dos_in_its_own_name_and_holds_no_thread() {
+    let desk = Desk::new();
+    let session = idle(&desk);
+    let schedule = Schedule::new(&session);
+    let thread = desk.thread("a question");
+    schedule.fork("groom", "");
+    let leaf = |command: &str| format!("leaf {command} > \"$HOME/said\" 2>&1; cat \"$HOME/said\" >> \"$HOME/all\"");
+    let script = [
+        leaf("task list"),
+        leaf(&format!("task open {thread} 'look again'")),
+        leaf(&format!("thread reply {thread} 'not mine' --unasked")),
+        leaf("trust"),
+        "result groomed".to_owned(),
+    ];
+    schedule.play("groom", &script.join("\n"));
+    let ids = schedule.run(&[Issue::of("groom")]);
+    let said = fs::read_to_string(desk.home().join("all")).expect("its words");
+    let todo = &desk.events("todo")[0];
+    assert_eq!(
+        (&todo["turn"], &todo["by"], &todo["name"]),
+        (&json!(ids[0]), &json!("fork"), &json!("scheduled-groom")),
+        "{said}"
+    );
+    assert!(desk.events("reply").is_empty() && said.matches("leaf: ").count() >= 2, "{said}");
+    assert_eq!(desk.thread_state(&thread)["holder"], Value::Null, "the thread is nobody's for it");
+    assert!(schedule.asked("groom")[0].args.join(" ").ends_with("--allowedTools Bash(leaf:*)"));
+}
+
+#[test]
 fn a_manual_run_prints_its_report_stamps_nothing_and_tells_main_nothing() {
     let desk = Desk::new();
     let session = idle(&desk);
