@@ -15,6 +15,9 @@ const HEADLESS_MINUTES: i64 = 10;
 /// What `forks.way` may be.
 const WAYS: &str = "module, subagent, headless or main";
 
+/// The keys of the table `forks`.
+pub const FORKS_KEYS: [&str; 6] = ["work", "max_running", "headless", "headless_minutes", "way", "guard"];
+
 /// What is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -53,6 +56,16 @@ pub fn file(env: &Env) -> Option<PathBuf> {
     let absolute = |name: &str| env.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(base.join("leaf/config.toml"))
+}
+
+/// Reads one file's text over the built-in configuration, as the person's own: for checks.
+///
+/// # Errors
+/// Where it is no TOML.
+pub fn of_text(text: &str) -> Result<Config, toml::de::Error> {
+    let mut config = Config::default();
+    config.take(&text.parse::<Table>()?, "it", true);
+    Ok(config)
 }
 
 /// Reads the configuration of a project. `trusted` tells whether its own file may switch forks on.

@@ -135,10 +135,15 @@ pub fn begin(desk: &Desk, tx: &mut Transaction, turn: TurnId) -> Result<()> {
         ..Entry::new(tx.now, Kind::Begun)
     };
     tx.journal(&[begun])?;
-    if let Ok(mut started) = STARTED.lock() {
-        started.push(gated.go());
-    }
+    adopt(gated.go());
     Ok(())
+}
+
+/// Takes a process that this one started, so that it is no zombie once it ended.
+pub fn adopt(child: Child) {
+    if let Ok(mut started) = STARTED.lock() {
+        started.push(child);
+    }
 }
 
 fn gated(desk: &Desk, record: &SessionRecord, turn: TurnId, prompt: &str) -> Result<(Gated, PathBuf)> {

@@ -67,7 +67,27 @@ pub fn load(env: &Env, project: &Path, trusted: impl Fn(&Path) -> bool) -> (Sett
             break;
         }
     }
+    // A session's own filter stands for the files'; one that names no tag is none.
+    for (name, place) in
+        [("ENABLE_TAGS", &mut reader.settings.enable_tags), ("DISABLE_TAGS", &mut reader.settings.disable_tags)]
+    {
+        let text = env.text(&format!("LEAF_{name}")).or_else(|| env.text(&format!("AUTOFORK_{name}")));
+        if let Some(tags) = text.map(|text| tags_of(std::iter::once(text.as_str()))).filter(|tags| !tags.is_empty()) {
+            *place = Some(tags);
+        }
+    }
     (reader.settings, reader.warnings)
+}
+
+/// Returns the tags of texts that hold one or more each, between commas.
+fn tags_of<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut tags: Vec<String> = Vec::new();
+    for tag in texts.flat_map(|text| text.split(',')).map(str::trim).filter(|tag| !tag.is_empty()) {
+        if !tags.iter().any(|known| known == tag) {
+            tags.push(tag.to_owned());
+        }
+    }
+    tags
 }
 
 /// Reads one file's table over the built-in settings, as the user's own: for checks.
@@ -78,6 +98,39 @@ pub fn of_text(text: &str, ours: bool) -> Result<(Settings, Vec<String>), toml::
     let mut reader = Reader::default();
     reader.text(text, "it", Layer::User, ours)?;
     Ok((reader.settings, reader.warnings))
+}
+
+/// The keys of autofork's that mean the same here.
+pub const KEYS: [&str; 14] = [
+    "default_idle_deadline",
+    "session_timeout",
+    "wake_debounce",
+    "enable_tags",
+    "disable_tags",
+    "tag_throttles",
+    "chain_limit",
+    "runaway_limit",
+    "fork_models",
+    "fork_modes",
+    "fork_runner",
+    "flush_on_close",
+    "background_hold",
+    "background_hold_timeout",
+];
+/// The keys that leaf's own files have besides.
+pub const OWN_KEYS: [&str; 2] = ["max_parallel", "run_timeout"];
+
+/// Returns the keys of one of autofork's files that mean the same here; those of a table each.
+pub fn known_keys(file: &Path) -> Vec<String> {
+    let table = std::fs::read_to_string(file).ok().and_then(|text| text.parse::<Table>().ok()).unwrap_or_default();
+    let mut found = Vec::new();
+    for (key, value) in table.iter().filter(|(key, _)| KEYS.contains(&key.as_str())) {
+        match value.as_table() {
+            Some(table) => found.extend(table.keys().map(|name| format!("{key}.{name}"))),
+            None => found.push(key.clone()),
+        }
+    }
+    found
 }
 
 #[derive(Default)]
@@ -239,12 +292,7 @@ impl Put<'_> {
     fn tags(&mut self, value: &Value, place: &mut Option<Vec<String>>) {
         let list = value.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
         let Some(list) = list else { return self.off("is a list of texts") };
-        let mut tags: Vec<String> = Vec::new();
-        for tag in list.into_iter().flat_map(|text| text.split(',')).map(str::trim).filter(|tag| !tag.is_empty()) {
-            if !tags.iter().any(|known| known == tag) {
-                tags.push(tag.to_owned());
-            }
-        }
+        let tags = tags_of(list.into_iter());
         // A filter where there is none makes less happen; in another's place it may make more.
         let loosens = place.as_ref().is_some_and(|old| *old != tags);
         if self.may(loosens) {
@@ -347,6 +395,40 @@ mod tests {
         };
         assert_eq!(settings, expected);
         assert_eq!(warnings.len(), 12, "{warnings:#?}");
+    }
+
+    /// The example with every key switched on: a `#` right before a key only keeps it from counting.
+    fn with_all(text: &str) -> String {
+        let on = |line: &str| match line.strip_prefix('#') {
+            Some(key) if !key.starts_with(' ') => format!("{key}\n"),
+            _ => format!("{line}\n"),
+        };
+        text.lines().map(on).collect()
+    }
+
+    #[test]
+    fn the_example_has_every_key_and_its_defaults_are_the_built_in_ones() {
+        let example = include_str!("../../examples/config.toml");
+        let (settings, warnings) = of_text(example, true).unwrap();
+        assert_eq!((settings, warnings), (Settings::default(), Vec::new()));
+        assert_eq!(crate::config::of_text(example).unwrap(), crate::config::Config::default());
+        let all = with_all(example);
+        let (settings, warnings) = of_text(&all, true).unwrap();
+        assert_eq!(warnings, Vec::<String>::new());
+        assert!(settings.fork_models.len() == 2 && settings.tag_throttles.len() == 1 && settings.enable_tags.is_some());
+        assert_eq!(crate::config::of_text(&all).unwrap().warnings, Vec::<String>::new());
+        let all: Table = all.parse().unwrap();
+        let names = |table: &str| -> Vec<String> {
+            let mut names: Vec<String> = all[table].as_table().unwrap().keys().cloned().collect();
+            names.sort();
+            names
+        };
+        let mut keys: Vec<&str> = KEYS.into_iter().chain(OWN_KEYS).collect();
+        keys.sort_unstable();
+        assert_eq!(names("schedule"), keys);
+        let mut keys = crate::config::FORKS_KEYS.to_vec();
+        keys.sort_unstable();
+        assert_eq!(names("forks"), keys);
     }
 
     #[test]

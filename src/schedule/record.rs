@@ -11,8 +11,12 @@ use crate::session::liveness::Process;
 
 /// How long a fork's issues are remembered for the runaway breaker, milliseconds.
 pub const HOUR: i64 = 3_600_000;
+/// The label of a run that a person or an agent asked for: it stamps nothing.
+pub const MANUAL: &str = "manual";
 /// How many ended runs stay in the record.
 const KEEP: usize = 50;
+/// How much that happened lifecycle hooks may be owed.
+const OWED: usize = 64;
 
 /// What happened to a session's schedule; one journal entry each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,16 +47,23 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         flush: bool,
     },
-    /// A run's process or agent began.
+    /// A run's process or agent began; with neither, its work was put into the call that starts its agent.
     Begun {
         /// The run.
         run: TurnId,
-        /// Its process, the leader of its own group.
+        /// The process that runs it: `leaf runner`, or a command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         process: Option<Process>,
         /// Its agent, in the session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent: Option<AgentId>,
+    },
+    /// A run's client is about to begin: whoever finds the run's process dead ends this one.
+    Attempt {
+        /// The run.
+        run: TurnId,
+        /// The client's process, the leader of its own group.
+        process: Process,
     },
     /// A run is over.
     Over {
@@ -100,6 +111,23 @@ pub enum Change {
         /// Its moment's label.
         label: String,
     },
+    /// Something happened that the session's lifecycle hooks are owed: a process of leaf's is to tell them.
+    Happened {
+        /// What.
+        event: Happening,
+    },
+    /// A process took on telling the hooks of all that happened up to this number: nobody else does.
+    Told {
+        /// The number of the last.
+        to: u64,
+    },
+    /// The files that a `changed` moment's pattern matches were looked at.
+    Looked {
+        /// The pattern.
+        pattern: String,
+        /// What was seen: a hash of their names, sizes and times.
+        seen: String,
+    },
     /// Something outside of the session happened: a file changed, `leaf emit` named an event.
     Raised {
         /// The moment's label.
@@ -127,6 +155,48 @@ pub enum Change {
         /// The time now.
         now: Ts,
     },
+}
+
+/// What lifecycle hooks are told of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Happening {
+    /// The session opened.
+    SessionStart {
+        /// The client's word for how, where it gave one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+    },
+    /// A genuine prompt.
+    Activity,
+    /// The session has been idle long enough for one of them.
+    Idle,
+    /// The session closed.
+    SessionEnd {
+        /// Why.
+        reason: String,
+    },
+    /// A file changed that this pattern matches.
+    Changed {
+        /// The pattern.
+        pattern: String,
+    },
+    /// `leaf emit` named this event.
+    Event {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Something that happened and that no hook was told of yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Happened {
+    /// Its number in the session.
+    pub number: u64,
+    /// When.
+    pub at: Ts,
+    /// What.
+    pub what: Happening,
 }
 
 /// One fork of a batch.
@@ -199,6 +269,15 @@ pub enum RunOutcome {
     Dropped,
 }
 
+/// How often a chain may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Runs of the fork in an hour; 0: any number.
+    pub hourly: u32,
+    /// Runs of the fork in a pause.
+    pub chain: u32,
+}
+
 /// A session's record of its schedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -213,6 +292,8 @@ pub struct Record {
     pub background: BTreeMap<String, Ts>,
     /// The first Stop of the pause, whatever went on in the background.
     pub first_stop: Option<Ts>,
+    /// When a gate was last lifted in this pause: the idle moments that it held count from then.
+    pub lifted: Option<Ts>,
     /// The model that the client last named.
     pub model: Option<String>,
     /// The tags that the client's environment switches on and off.
@@ -233,6 +314,12 @@ pub struct Record {
     pub hooks: BTreeMap<String, HookStamps>,
     /// When something outside of the session last happened that a moment names, by its label.
     pub raised: BTreeMap<String, Ts>,
+    /// What lifecycle hooks are owed, the oldest first.
+    pub happened: Vec<Happened>,
+    /// The number of the last thing that happened.
+    pub happenings: u64,
+    /// What was last seen of the files that a pattern matches.
+    pub files: BTreeMap<String, String>,
     /// How many lines of the journal were about the schedule, so that a waiter sees that something changed.
     pub changes: u64,
 }
@@ -307,10 +394,16 @@ pub struct Run {
     pub flush: bool,
     /// When it began.
     pub begun: Option<Ts>,
-    /// Its process.
+    /// The process that runs it.
     pub process: Option<Process>,
+    /// The client that this process started last, the leader of its own group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<Process>,
     /// Its agent.
     pub agent: Option<AgentId>,
+    /// Whether its work was put into the call by which the session's model starts it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given: bool,
     /// When it was over.
     pub over: Option<Ts>,
     /// How.
@@ -335,6 +428,11 @@ impl Run {
         self.over.is_none() && self.begun.is_none() && !self.issue.waits_for.is_empty()
     }
 
+    /// Whether it is to run in the session, and nobody said yet which agent it is.
+    pub fn awaits_agent(&self) -> bool {
+        self.over.is_none() && self.agent.is_none() && self.issue.runner != Runner::Headless
+    }
+
     /// Returns its name as an agent turn.
     pub fn name(&self) -> String {
         format!("scheduled-{}", self.issue.fork)
@@ -352,6 +450,7 @@ impl Record {
                 self.first_stop = self.since;
                 self.stopped = self.stopped.filter(|_| *idle);
                 self.gate = None;
+                self.lifted = None;
                 self.woke = None;
                 for run in self.runs.iter_mut().filter(|run| run.is_held() && !run.flush) {
                     run.over = Some(ts);
@@ -379,11 +478,17 @@ impl Record {
             Change::Begun { run, process, agent } => {
                 if let Some(run) = self.run_mut(*run) {
                     run.begun = run.begun.or(Some(ts));
+                    run.given |= process.is_none() && agent.is_none();
                     run.process = process.clone().or_else(|| run.process.take());
                     run.agent = agent.clone().or_else(|| run.agent.take());
                     if run.issue.gate && !run.flush {
                         self.gate = Some((run.issue.fork.clone(), run.issue.run));
                     }
+                }
+            }
+            Change::Attempt { run, process } => {
+                if let Some(run) = self.run_mut(*run) {
+                    run.attempt = Some(process.clone());
                 }
             }
             Change::Over { run, outcome, again, report, why, model, cost } => {
@@ -424,12 +529,28 @@ impl Record {
                     stamps.idle.insert(label.clone());
                 }
             }
+            Change::Happened { event } => {
+                self.happenings += 1;
+                // An event that comes again before anyone heard of it is one.
+                let again = matches!(event, Happening::Changed { .. } | Happening::Event { .. } | Happening::Idle);
+                if again {
+                    self.happened.retain(|other| other.what != *event);
+                }
+                self.happened.push(Happened { number: self.happenings, at: ts, what: event.clone() });
+                let spare = self.happened.len().saturating_sub(OWED);
+                self.happened.drain(..spare);
+            }
+            Change::Told { to } => self.happened.retain(|happened| happened.number > *to),
+            Change::Looked { pattern, seen } => {
+                self.files.insert(pattern.clone(), seen.clone());
+            }
             Change::Raised { label } => {
                 self.raised.insert(label.clone(), ts);
             }
             Change::Closed { reason } => {
                 self.closed = Some(Closed { at: ts, reason: reason.clone() });
                 self.stopped = None;
+                self.lose_agents(ts);
                 for run in self.runs.iter_mut().filter(|run| run.is_held() && !run.flush) {
                     run.over = Some(ts);
                     run.outcome = Some(RunOutcome::Dropped);
@@ -443,11 +564,17 @@ impl Record {
                 }
                 self.closed = None;
                 self.stopped = None;
+                self.lose_agents(ts);
                 self.background.clear();
                 self.began = self.began.or(Some(ts));
             }
             Change::Clock { now } => self.set_back(*now),
         }
+    }
+
+    /// Whether the session is open: it opened, and nobody closed it since.
+    pub fn is_open(&self) -> bool {
+        self.began.is_some() && self.closed.is_none()
     }
 
     /// Returns a run.
@@ -459,12 +586,78 @@ impl Record {
         self.runs.iter_mut().find(|run| run.issue.run == id)
     }
 
+    /// Whether a run asked for another one in this pause, and nothing of its report was read yet: the session reads it first. What a
+    /// long report has more comes with later prompts.
+    pub fn is_unread(&self, run: &Run) -> bool {
+        run.again && run.report == Some(0) && run.epoch == self.epoch && !run.flush
+    }
+
+    /// Returns the runs of a batch: those that were issued together with this one.
+    pub fn batch<'r>(&'r self, of: &'r Run) -> impl Iterator<Item = &'r Run> {
+        self.runs.iter().filter(move |run| run.issued == of.issued && run.owner == of.owner)
+    }
+
+    /// Whether another fork's gate holds a run of a batch back.
+    pub fn is_gated(&self, run: &Run) -> bool {
+        let gate = self.gate.as_ref().and_then(|(_, gate)| self.run(*gate));
+        !run.flush && gate.is_some_and(|gate| gate.issue.run != run.issue.run && gate.over.is_none())
+    }
+
+    /// Whether all that a run waits for is over; failed ones release it too.
+    pub fn is_free(&self, run: &Run) -> bool {
+        let over = |id: &TurnId| self.run(*id).is_none_or(|run| run.over.is_some());
+        run.issue.waits_for.is_empty() || run.issue.waits_for.iter().all(over) && !self.is_gated(run)
+    }
+
+    /// Whether a run that asks for another one may have it: in its own pause, as long as neither the runaway breaker nor the chain's
+    /// limit says no.
+    pub fn may_run_again(&self, run: &Run, limits: Limits, now: Ts) -> bool {
+        if !run.issue.chain || run.flush || run.issue.label == MANUAL || run.epoch != self.epoch {
+            return false;
+        }
+        let Some(stamps) = self.forks.get(&run.issue.fork) else { return false };
+        let hourly = stamps.recent.iter().filter(|at| now.0 - at.0 < HOUR).count();
+        let in_pause = if stamps.pause == self.epoch { stamps.in_pause } else { 0 };
+        (limits.hourly == 0 || hourly < limits.hourly as usize) && in_pause < limits.chain
+    }
+
     /// Returns the run that an agent of the session is at, or was at last.
     pub fn run_of(&self, agent: &AgentId) -> Option<&Run> {
         self.runs.iter().rev().find(|run| run.agent.as_ref() == Some(agent))
     }
 
     fn issue(&mut self, ts: Ts, issue: &Issue, owner: &Process, flush: bool) {
+        let epoch = self.epoch;
+        if issue.label != MANUAL {
+            self.stamp(ts, issue);
+        }
+        let run = Run {
+            issue: issue.clone(),
+            issued: ts,
+            epoch,
+            owner: owner.clone(),
+            flush,
+            begun: None,
+            process: None,
+            attempt: None,
+            agent: None,
+            given: false,
+            over: None,
+            outcome: None,
+            again: false,
+            why: None,
+            model: None,
+            cost: Cost::default(),
+            report: None,
+            printing: None,
+        };
+        if issue.gate && !run.is_held() && !flush {
+            self.gate = Some((issue.fork.clone(), issue.run));
+        }
+        self.runs.push(run);
+    }
+
+    fn stamp(&mut self, ts: Ts, issue: &Issue) {
         let epoch = self.epoch;
         let stamps = self.forks.entry(issue.fork.clone()).or_default();
         if stamps.pause != epoch {
@@ -486,28 +679,16 @@ impl Record {
             }
             Some(_) | None => {}
         }
-        let run = Run {
-            issue: issue.clone(),
-            issued: ts,
-            epoch,
-            owner: owner.clone(),
-            flush,
-            begun: None,
-            process: None,
-            agent: None,
-            over: None,
-            outcome: None,
-            again: false,
-            why: None,
-            model: None,
-            cost: Cost::default(),
-            report: None,
-            printing: None,
-        };
-        if issue.gate && !run.is_held() && !flush {
-            self.gate = Some((issue.fork.clone(), issue.run));
+    }
+
+    /// What ran in the session's client is gone with it.
+    fn lose_agents(&mut self, ts: Ts) {
+        let lost = |run: &&mut Run| run.over.is_none() && run.issue.runner != Runner::Headless;
+        for run in self.runs.iter_mut().filter(lost) {
+            run.over = Some(ts);
+            run.outcome = Some(RunOutcome::Failed);
+            run.why = Some("its session's client went away".to_owned());
         }
-        self.runs.push(run);
     }
 
     /// A run is over: a chain that goes on is due again, a gate that settled is lifted, and what it held counts from now.
@@ -520,8 +701,7 @@ impl Record {
         }
         if self.gate.as_ref().is_some_and(|(_, held)| *held == run) {
             self.gate = None;
-            self.since = self.since.map(|_| ts);
-            self.first_stop = self.first_stop.map(|_| ts);
+            self.lifted = Some(ts);
         }
     }
 
@@ -554,6 +734,7 @@ impl Record {
         back(&mut self.since);
         back(&mut self.stopped);
         back(&mut self.first_stop);
+        back(&mut self.lifted);
         back(&mut self.began);
         back(&mut self.woke);
         for at in self.background.values_mut() {
@@ -568,6 +749,9 @@ impl Record {
         }
         for at in self.raised.values_mut() {
             *at = (*at).min(now);
+        }
+        for happened in &mut self.happened {
+            happened.at = happened.at.min(now);
         }
         for stamps in self.hooks.values_mut() {
             back(&mut stamps.ran);

@@ -95,6 +95,40 @@ pub fn model(bytes: &[u8]) -> Option<String> {
     whole.models.into_iter().max_by_key(|(_, used)| used.output).map(|(model, _)| model)
 }
 
+/// A scheduled run of a conversation, its prompt on standard input.
+#[derive(Clone, Debug, Default)]
+pub struct Scheduled {
+    /// The conversation that it is a copy of.
+    pub conversation: String,
+    /// The model; `None`: the conversation's own.
+    pub model: Option<String>,
+    /// The permission mode.
+    pub mode: String,
+    /// Whether hooks run in it.
+    pub hooks: bool,
+    /// What limits its rights besides.
+    pub limits: Vec<String>,
+}
+
+impl Scheduled {
+    /// Returns the run's arguments.
+    pub fn args(&self) -> Vec<String> {
+        let conversation = self.conversation.as_str();
+        let fixed =
+            ["-p", "--resume", conversation, "--fork-session", "--no-session-persistence", "--output-format", "json"];
+        let mut args: Vec<String> = fixed.map(ToOwned::to_owned).to_vec();
+        if let Some(model) = &self.model {
+            args.extend(["--model".to_owned(), model.clone()]);
+        }
+        args.extend(["--permission-mode".to_owned(), self.mode.clone()]);
+        if !self.hooks {
+            args.extend(["--settings", r#"{"disableAllHooks":true}"#].map(ToOwned::to_owned));
+        }
+        args.extend(self.limits.iter().cloned());
+        args
+    }
+}
+
 fn copy(session: &SessionId) -> Vec<String> {
     ["-p", "--resume", session.as_str(), "--fork-session", "--no-session-persistence", "--output-format", "json"]
         .map(ToOwned::to_owned)
@@ -173,6 +207,29 @@ pub fn output(bytes: &[u8]) -> Output {
     }
 }
 
+/// Reads the result in what a run wrote to its standard output: the last that is there, whatever stands around it. `None`: there is
+/// none. The model is the one that it says it used.
+pub fn last_result(bytes: &[u8]) -> Option<Output> {
+    let text = String::from_utf8_lossy(bytes);
+    let starts = text.match_indices(['{', '[']).map(|(at, _)| at);
+    let lines = starts.filter(|at| *at == 0 || text.as_bytes()[at - 1] == b'\n').collect::<Vec<_>>();
+    lines.into_iter().rev().find_map(|at| {
+        let mut values = serde_json::Deserializer::from_str(&text[at..]).into_iter::<serde_json::Value>();
+        let value = values.next()?.ok()?;
+        // A client that is told to be verbose writes all its messages as one list.
+        let value = match value {
+            serde_json::Value::Array(all) => all.into_iter().rev().find(is_result)?,
+            other => other,
+        };
+        is_result(&value).then(|| output(value.to_string().as_bytes()))
+    })
+}
+
+fn is_result(value: &serde_json::Value) -> bool {
+    let named = value.get("type").is_some_and(|kind| kind == "result");
+    named || (value.get("type").is_none() && value.get("result").is_some())
+}
+
 /// Reads the output file of a run.
 pub fn read_output(file: &Path) -> Output {
     let mut bytes = Vec::new();
@@ -202,6 +259,25 @@ mod tests {
         let read = output(whole);
         assert_eq!((read.text.as_str(), read.failed), ("HAND BACK: no", false));
         assert_eq!((read.cost.tokens, read.cost.ms), (Some(2223), Some(358)));
+    }
+
+    #[test]
+    fn w14_a_line_beside_the_result_fails_no_run() {
+        let text = |bytes: &[u8]| last_result(bytes).map(|output| (output.text, output.failed));
+        let whole = r#"{"type":"result","is_error":false,"result":"fine"}"#;
+        let fine = Some(("fine".to_owned(), false));
+        assert_eq!(text(whole.as_bytes()), fine);
+        assert_eq!(text(format!("warning: x {{y}}\n{whole}\na new version is there\n").as_bytes()), fine);
+        assert_eq!(
+            text(format!("{{\"type\":\"system\"}}\n{whole}\n{{\"type\":\"other\",\"result\":\"no\"}}\n").as_bytes()),
+            fine
+        );
+        assert_eq!(text(format!("[{{\"type\":\"system\"}},{whole}]").as_bytes()), fine);
+        assert_eq!(text(b"{\n  \"result\": \"fine\"\n}\n"), fine);
+        assert_eq!(text(b"No conversation found with session ID: x\n"), None);
+        assert_eq!(text(b"{\"result\":\"to"), None);
+        assert_eq!(text(b"\xff\xfe{"), None);
+        assert_eq!(text(b""), None);
     }
 
     #[test]
