@@ -1,6 +1,7 @@
 //! `leaf fork …`: what forks there are, and the plumbing by which the hooks module starts and ends them.
 
 mod list;
+mod run;
 mod stop;
 mod tree;
 
@@ -11,11 +12,12 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::thread::pick_thread;
-use super::{Run, output};
+use super::{Run, output, runs};
 use crate::desk::{Prefix, Speaker};
 use crate::forks::name_turn;
 use crate::ids::{AgentId, ThreadId, TurnId};
 use crate::page::Page;
+use crate::page::state::TurnOutcome;
 use crate::refused::Refused;
 use crate::schedule::in_session;
 use crate::schedule::record::{Change, Run as ScheduledRun, RunOutcome, Runner};
@@ -39,6 +41,8 @@ pub enum Command {
     },
     /// Show which prompt each run came from, how it ended and what it cost
     Tree,
+    /// Run a scheduled fork now, as a background copy of the session, and print its report
+    Run(run::RunArgs),
     /// The line fork's text, on stdin (the module's)
     #[command(hide = true)]
     Line {
@@ -103,6 +107,7 @@ pub fn run(run: &Run, command: Command) -> Result<()> {
         Command::List => list::run(run),
         Command::Stop { name } => stop::run(run, &name),
         Command::Tree => tree::run(run),
+        Command::Run(args) => self::run::run(run, &args),
         Command::Line { thread, through, cost } => line(run, &thread, through.as_deref(), cost.into()),
         Command::Started { turn, agent } => started(run, turn, &agent),
         Command::Ended { turn, agent, failed, cost } => ended(run, turn, agent.as_ref(), failed, cost.into()),
@@ -286,6 +291,14 @@ fn late(run: &Run, fork: &ForkTurn, cost: Cost) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns for a person what became of a fork's turn.
+pub fn turn_outcome_words(outcome: TurnOutcome) -> &'static str {
+    match outcome {
+        TurnOutcome::Judged(outcome) => outcome_words(outcome),
+        TurnOutcome::Ran(outcome) => runs::outcome_words(outcome),
+    }
 }
 
 /// Returns an outcome for a person.

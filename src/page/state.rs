@@ -10,6 +10,7 @@ use crate::clock::Ts;
 use crate::ids::{AgentId, MessageId, PageId, Reference, SessionId, ThreadId, TodoId, TurnId};
 use crate::rules::holding::{Holder, Reading};
 use crate::rules::todos::{self, Urgency};
+use crate::schedule::record::{Record, RunOutcome};
 use crate::session::journal::Outcome;
 use crate::session::state::TurnState;
 use crate::text;
@@ -48,8 +49,35 @@ pub struct ForkState {
     pub opened: Ts,
     /// When it was last renewed.
     pub renewed: Ts,
-    /// How it was judged.
-    pub outcome: Option<Outcome>,
+    /// How it was judged, or, of a scheduled run, how it ended.
+    pub outcome: Option<TurnOutcome>,
+}
+
+/// What became of a fork's turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum TurnOutcome {
+    /// How a turn that had a thread was judged.
+    Judged(Outcome),
+    /// How a scheduled run ended.
+    Ran(RunOutcome),
+}
+
+/// Returns the scheduled runs of a session as turns, the newest first. One that waits for others counts as resting.
+pub fn scheduled(record: &Record) -> impl Iterator<Item = ForkState> {
+    record.runs.iter().rev().map(|run| ForkState {
+        turn: run.issue.run,
+        name: run.name(),
+        agent_id: run.agent.clone(),
+        state: match run.over {
+            Some(_) => TurnState::Ended,
+            None if run.is_held() => TurnState::Resting,
+            None => TurnState::Running,
+        },
+        opened: run.issued,
+        renewed: run.over.or(run.begun).unwrap_or(run.issued),
+        outcome: run.outcome.map(TurnOutcome::Ran),
+    })
 }
 
 /// Whether the page's session is followed.
@@ -255,7 +283,7 @@ pub fn state(reading: &Reading<'_>, record: &PageRecord, open: Option<TurnId>, f
     let view = reading.view;
     let threads = view.in_order().map(|thread| thread_state(reading, thread, open)).collect();
     let owed = view.in_order().filter_map(|thread| owed(reading, thread)).collect();
-    let turns = reading
+    let mut turns: Vec<ForkState> = reading
         .state
         .forks
         .iter()
@@ -268,9 +296,11 @@ pub fn state(reading: &Reading<'_>, record: &PageRecord, open: Option<TurnId>, f
             state: reading.stands(turn.id),
             opened: turn.opened,
             renewed: turn.renewed,
-            outcome: turn.outcome,
+            outcome: turn.outcome.map(TurnOutcome::Judged),
         })
+        .chain(scheduled(&reading.state.schedule))
         .collect();
+    turns.sort_by_key(|turn| std::cmp::Reverse(turn.opened));
     PageState {
         format: FORMAT,
         page: reading.page.clone(),

@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::super::output::{self, Style, styled};
 use super::super::{Run, status};
-use super::outcome_words;
+use super::turn_outcome_words;
 use crate::ids::ThreadId;
-use crate::page::state::ForkState;
+use crate::page::state::{ForkState, scheduled};
 use crate::session::Session;
 use crate::session::journal::Cost;
-use crate::session::state::TurnState;
+use crate::session::state::{State, TurnState};
 use crate::text;
 
 #[derive(Serialize)]
@@ -29,20 +29,14 @@ struct Listed {
 /// # Errors
 /// Where the records can't be read.
 pub fn run(run: &Run) -> Result<()> {
-    let page = run.page_to_read()?;
-    let view = page.view()?;
-    let turns = status::page_state(run, &page, &view)?.turns;
-    let session = match (run.desk.home()?, &page.record.session) {
-        (Some(home), Some(id)) => Session::open(&home, id)?,
-        _ => None,
-    };
-    let state = session.map(|session| session.state()).transpose()?.unwrap_or_default();
+    let (turns, state) = turns(run)?;
     let listed: Vec<Listed> = turns
         .into_iter()
         .map(|turn| {
             let fork = state.fork(turn.turn);
             let thread = fork.and_then(|fork| fork.thread.as_ref()).map(|(_, thread)| *thread);
-            Listed { thread, cost: fork.map(|fork| fork.cost).unwrap_or_default(), turn }
+            let cost = fork.map(|fork| fork.cost).or(state.schedule.run(turn.turn).map(|run| run.cost));
+            Listed { thread, cost: cost.unwrap_or_default(), turn }
         })
         .collect();
     if run.common.json {
@@ -60,11 +54,32 @@ pub fn run(run: &Run) -> Result<()> {
     output::print(&out)
 }
 
+/// Returns the turns of a page's session, or of a session that has no page yet and ran what was scheduled.
+fn turns(run: &Run) -> Result<(Vec<ForkState>, State)> {
+    match run.page_to_read() {
+        Ok(page) => {
+            let view = page.view()?;
+            let turns = status::page_state(run, &page, &view)?.turns;
+            let session = match (run.desk.home()?, &page.record.session) {
+                (Some(home), Some(id)) => Session::open(&home, id)?,
+                _ => None,
+            };
+            Ok((turns, session.map(|session| session.state()).transpose()?.unwrap_or_default()))
+        }
+        Err(none) => {
+            let session = run.session(&run.desk.speaker()?)?;
+            let state = session.map(|session| session.state()).transpose()?.unwrap_or_default();
+            let turns: Vec<ForkState> = scheduled(&state.schedule).collect();
+            if turns.is_empty() { Err(none) } else { Ok((turns, state)) }
+        }
+    }
+}
+
 fn line(fork: &Listed, shared: bool) -> String {
     let turn = &fork.turn;
     let name = text::one_line(&turn.name);
     let thread = fork.thread.map_or(String::new(), |thread| format!("  thread {thread}"));
-    let outcome = turn.outcome.map_or(String::new(), |outcome| format!(", {}", outcome_words(outcome)));
+    let outcome = turn.outcome.map_or(String::new(), |outcome| format!(", {}", turn_outcome_words(outcome)));
     let cost = output::cost_words(fork.cost);
     let cost = if cost.is_empty() { cost } else { format!("  {cost}") };
     let stop = match turn.state {

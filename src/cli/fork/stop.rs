@@ -7,12 +7,13 @@ use super::super::{Run, output};
 use super::outcome_words;
 use crate::desk::Speaker;
 use crate::headless;
-use crate::ids::ThreadId;
+use crate::ids::{ThreadId, TurnId};
 use crate::page::event::By;
 use crate::refused::Refused;
 use crate::rules::writes;
+use crate::schedule::record::{self, Change, RunOutcome};
 use crate::session::Session;
-use crate::session::journal::{Entry, Evidence, Kind, Outcome};
+use crate::session::journal::{Cost, Entry, Evidence, Kind, Outcome};
 use crate::session::lane::{self, Lane};
 use crate::session::state::{ForkTurn, TurnState};
 use crate::text;
@@ -30,7 +31,14 @@ pub fn run(run: &Run, wanted: &str) -> Result<()> {
     if run.acts_as_fork() {
         return Err(writes::never_a_forks("stopping a fork").into());
     }
-    let (session, turn) = find(run, &speaker, wanted)?;
+    // A thread's fork of that name comes first: it was named for the person.
+    let (session, turn) = match find(run, &speaker, wanted) {
+        Ok(found) => found,
+        Err(none) => match find_scheduled(run, &speaker, wanted)? {
+            Some((session, id)) => return stop_scheduled(run, session, id),
+            None => return Err(none),
+        },
+    };
     let home = run.desk.make_home()?;
     let page = match &turn.thread {
         Some((page, _)) => Some(run.desk.page(&home, page)?),
@@ -69,6 +77,73 @@ pub fn run(run: &Run, wanted: &str) -> Result<()> {
         }
     };
     output::print(&format!("fork {name} is stopped (turn {}): {became}{run_of_it}\n", turn.id))
+}
+
+/// Finds a scheduled run that is not over, by its fork, its name as a turn, or its id.
+fn find_scheduled(run: &Run, speaker: &Speaker, wanted: &str) -> Result<Option<(Session, TurnId)>> {
+    let mut sessions: Vec<Session> = run.session(speaker)?.into_iter().collect();
+    if *speaker == Speaker::Person
+        && run.common.session.is_none()
+        && let Some(home) = run.desk.home()?
+    {
+        let own = sessions.first().map(|session| session.record.id.clone());
+        sessions.extend(Session::all(&home)?.into_iter().filter(|session| Some(&session.record.id) != own.as_ref()));
+    }
+    for session in sessions {
+        let record = session.state()?.schedule;
+        let open: Vec<_> = record.runs.iter().filter(|run| run.over.is_none()).collect();
+        let named = |run: &&&record::Run| run.issue.fork == wanted || run.name() == wanted;
+        let mut found: Vec<_> = open.iter().filter(named).collect();
+        if found.is_empty() && wanted.len() >= DIGITS {
+            found = open.iter().filter(|run| run.issue.run.to_string().starts_with(wanted)).collect();
+        }
+        match found.as_slice() {
+            [] => {}
+            [one] => {
+                let id = one.issue.run;
+                return Ok(Some((session, id)));
+            }
+            more => {
+                let all: Vec<String> = more.iter().map(|run| run.issue.run.to_string()).collect();
+                let what = text::first_words(wanted, 60);
+                return Err(
+                    Refused::input(format!("{what} could be run {}: name one of them", all.join(" or "))).into()
+                );
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Ends a scheduled run, and then its client.
+fn stop_scheduled(run: &Run, session: Session, id: TurnId) -> Result<()> {
+    let mut session = session.lock(run.desk.deadline())?;
+    let found = session.state.schedule.run(id).filter(|found| found.over.is_none()).cloned();
+    let Some(found) = found else {
+        return Err(Refused::input("that run is over by now: `leaf runs` shows what runs").into());
+    };
+    let over = Change::Over {
+        run: id,
+        outcome: RunOutcome::Stopped,
+        again: false,
+        report: false,
+        why: Some("it was stopped by leaf fork stop".to_owned()),
+        model: None,
+        cost: Cost::default(),
+    };
+    session.append(&[Entry::schedule(run.desk.now(), over)])?;
+    drop(session);
+    if let Some(attempt) = &found.attempt {
+        headless::stop(attempt);
+    }
+    let name = found.name();
+    if run.common.json {
+        return output::print_json(&serde_json::json!({
+            "turn": id, "name": name, "agent_id": found.agent, "outcome": RunOutcome::Stopped, "thread": null,
+        }));
+    }
+    let was = if found.attempt.is_some() { " Its process is stopped." } else { "" };
+    output::print(&format!("fork {} is stopped (run {id}).{was}\n", text::one_line(&name)))
 }
 
 /// Finds what is meant, first in the command's own session, for a person then in all: what `leaf status` shows can be stopped from

@@ -8,11 +8,12 @@ use serde::Serialize;
 use super::super::Run;
 use super::super::output::{self, Style, styled};
 use super::super::why::sentences;
-use super::outcome_words;
+use super::turn_outcome_words;
 use crate::clock::Ts;
 use crate::ids::{AgentId, ThreadId, TurnId};
 use crate::page::event::By;
-use crate::session::journal::{self, Cost, Entry, Evidence, Kind, Outcome};
+use crate::page::state::{ForkState, TurnOutcome, scheduled};
+use crate::session::journal::{self, Cost, Entry, Evidence, Kind};
 use crate::session::lane::{self, Lane};
 use crate::session::state::{State, TurnState};
 use crate::text;
@@ -29,8 +30,11 @@ struct Branch {
     tool_use: Option<String>,
     began: Ts,
     state: TurnState,
-    outcome: Option<Outcome>,
+    outcome: Option<TurnOutcome>,
     evidence: Option<Evidence>,
+    /// The moment that a scheduled run was due at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trigger: Option<String>,
     #[serde(flatten)]
     cost: Cost,
     helpers: Vec<Helper>,
@@ -41,6 +45,14 @@ struct Branch {
 struct Helper {
     agent: AgentId,
     parent: AgentId,
+}
+
+/// What a run came of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin<'b> {
+    Prompt(&'b str),
+    Schedule,
+    Unknown,
 }
 
 impl Branch {
@@ -57,8 +69,38 @@ impl Branch {
             state: TurnState::Ended,
             outcome: None,
             evidence: None,
+            trigger: None,
             cost: Cost::default(),
             helpers: Vec::new(),
+        }
+    }
+
+    fn scheduled(turn: ForkState, state: &State) -> Branch {
+        let run = state.schedule.run(turn.turn);
+        Branch {
+            turn: turn.turn,
+            name: Some(turn.name),
+            agent: turn.agent_id,
+            parent: None,
+            thread: None,
+            prompt: None,
+            tool_use: None,
+            began: turn.opened,
+            state: turn.state,
+            outcome: turn.outcome,
+            evidence: None,
+            trigger: run.map(|run| run.issue.label.clone()),
+            cost: run.map(|run| run.cost).unwrap_or_default(),
+            helpers: Vec::new(),
+        }
+    }
+
+    /// What it came of.
+    fn origin(&self) -> Origin<'_> {
+        match (&self.prompt, &self.trigger) {
+            (Some(prompt), _) => Origin::Prompt(prompt),
+            (None, Some(_)) => Origin::Schedule,
+            (None, None) => Origin::Unknown,
         }
     }
 
@@ -74,7 +116,7 @@ impl Branch {
             self.agent.clone_from(&entry.agent);
         }
         if entry.kind == Kind::Ended {
-            (self.outcome, self.evidence) = (entry.outcome, entry.evidence);
+            (self.outcome, self.evidence) = (entry.outcome.map(TurnOutcome::Judged), entry.evidence);
         }
     }
 }
@@ -97,6 +139,8 @@ pub fn run(run: &Run) -> Result<()> {
                 branch.state = turn.stands(state.generation, alive, followed, run.desk.now());
             }
         }
+        branches.extend(scheduled(&state.schedule).map(|turn| Branch::scheduled(turn, &state)));
+        branches.sort_by_key(|branch| branch.began);
     }
     if run.common.json {
         return output::print_json(&branches);
@@ -134,9 +178,9 @@ fn grown(entries: &[Entry]) -> Vec<Branch> {
 }
 
 fn drawn(branches: &[Branch]) -> String {
-    let mut prompts: Vec<Option<&str>> = Vec::new();
+    let mut prompts: Vec<Origin<'_>> = Vec::new();
     for branch in branches {
-        let prompt = branch.prompt.as_deref();
+        let prompt = branch.origin();
         if !prompts.contains(&prompt) {
             prompts.push(prompt);
         }
@@ -144,9 +188,13 @@ fn drawn(branches: &[Branch]) -> String {
     let mut out = "main\n".to_owned();
     for (at, prompt) in prompts.iter().enumerate() {
         let (knot, stem) = knot(at + 1 == prompts.len());
-        let head = prompt.map_or("no prompt known".to_owned(), |prompt| format!("prompt {}", text::one_line(prompt)));
+        let head = match prompt {
+            Origin::Prompt(prompt) => format!("prompt {}", text::one_line(prompt)),
+            Origin::Schedule => "the schedule".to_owned(),
+            Origin::Unknown => "no prompt known".to_owned(),
+        };
         let _ = writeln!(out, "{knot}{head}");
-        let runs: Vec<&Branch> = branches.iter().filter(|branch| branch.prompt.as_deref() == *prompt).collect();
+        let runs: Vec<&Branch> = branches.iter().filter(|branch| branch.origin() == *prompt).collect();
         for (at, run) in runs.iter().enumerate() {
             let (knot, below) = self::knot(at + 1 == runs.len());
             let _ = writeln!(out, "{stem}{knot}{}", run_line(run));
@@ -179,12 +227,15 @@ fn run_line(run: &Branch) -> String {
     let name = text::one_line(run.name.as_deref().unwrap_or("a run that leaf did not start"));
     let of = run.thread.map_or(String::new(), |thread| format!("  thread {thread}"));
     let how = match (run.outcome, run.evidence) {
-        (Some(outcome), Some(evidence)) => format!("{} ({})", outcome_words(outcome), sentences::evidence(evidence)),
-        (Some(outcome), None) => outcome_words(outcome).to_owned(),
+        (Some(outcome), Some(evidence)) => {
+            format!("{} ({})", turn_outcome_words(outcome), sentences::evidence(evidence))
+        }
+        (Some(outcome), None) => turn_outcome_words(outcome).to_owned(),
         (None, _) => super::super::status::stands(run.state).to_owned(),
     };
     let cost = output::cost_words(run.cost);
     let cost = if cost.is_empty() { cost } else { format!("  {cost}") };
+    let trigger = run.trigger.as_ref().map_or(String::new(), |label| format!("  {}", text::one_line(label)));
     let tool = run.tool_use.as_ref().map_or(String::new(), |tool| format!("  tool use {}", text::one_line(tool)));
-    format!("{}  turn {}{of}  {how}{cost}{tool}", styled(Style::Bold, &name), run.turn)
+    format!("{}  turn {}{of}{trigger}  {how}{cost}{tool}", styled(Style::Bold, &name), run.turn)
 }
