@@ -53,8 +53,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(500);
 /// The client sometimes finds a conversation only a moment later: how long to wait before each further try.
 const TRIES: [u64; 3] = [100, 400, 1500];
-/// Descriptors that the caller's client left open are not the runner's: one that it kept could keep the client waiting.
-const DETACHED: &str = r#"exec "$0" "$@" 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-"#;
+/// Descriptors that the caller's client left open are not the runner's: one that it kept could keep the client waiting. And it is
+/// no child of the caller's: a client that leaves ends its hooks with all their children, whatever groups those are in.
+const DETACHED: &str = r#""$0" "$@" 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&- &"#;
 
 /// Starts the process that carries out a batch, and waits until it has the runs in hand; one that says nothing for 2 s goes on all
 /// the same. It keeps nothing of the caller's, and outlives it.
