@@ -6,12 +6,12 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::LIMIT;
-use crate::cast::{Who, busy, let_go, until_in};
-use crate::client::{Client, Terminal, until};
-use crate::lives::{Clock, kill};
+use crate::cast::{Cast, Who, busy, let_go, until_in};
+use crate::client::{Client, Killed, Step, Terminal, until};
+use crate::lives::{Clock, kill, leave};
 use crate::model::{Gate, Reply, Request};
-use crate::story::{RULES, SESSION, Story};
-use crate::ways::{copies, kept_sessions};
+use crate::story::{RULES, SESSION, Story, id};
+use crate::ways::{asked_to_start, copies, kept_sessions};
 
 /// How a report begins that main gets.
 const REPORT: &str = "a background copy of this conversation reports";
@@ -152,6 +152,16 @@ impl Sight {
             activity: changes(story, "activity").len(),
         }
     }
+}
+
+/// The conversation on a screen, without the prompt and what stands below it.
+fn said(screen: &str) -> String {
+    screen
+        .lines()
+        .take_while(|line| !line.starts_with('─'))
+        .filter(|line| !line.trim().is_empty())
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The session's conversation, as the client keeps it.
@@ -370,7 +380,9 @@ fn i6_a_chain_is_cut_by_the_persons_prompt() {
     until_runs(&story, &[("goal", "completed"); 3]);
     let fresh = told(&story, "goal", 2);
     assert!(!fresh.contains("second coat"), "a new pause is a new chain: {fresh}");
-    assert!(fresh.contains("leave the door alone") || asked(&story, "goal")[2].conversation().contains("leave the door"));
+    assert!(
+        fresh.contains("leave the door alone") || asked(&story, "goal")[2].conversation().contains("leave the door")
+    );
     forget(&story, "goal");
     let request = turn(&story, &terminal, "anything new?");
     for report in ["The second coat is on.", "Nothing is left to do."] {
@@ -418,10 +430,7 @@ fn beside_a_gate(story: &Story, gate: &Gate) {
     says(
         story,
         "goal",
-        [
-            Reply::text("The first coat is on. <<leaf:continue>>"),
-            Reply::text("The second coat is on.").behind(gate),
-        ],
+        [Reply::text("The first coat is on. <<leaf:continue>>"), Reply::text("The second coat is on.").behind(gate)],
     );
     says(story, "journal", [Reply::text(FOUND)]);
 }
@@ -629,4 +638,265 @@ fn i6_a_report_of_60_kb_comes_in_parts_over_several_prompts() {
     story.quiet(2 + prompts, 0);
     terminal.exit();
     story.settle();
+}
+
+/// The session's runs in whatever session, as `leaf runs --all` tells them.
+fn all_runs(story: &Story) -> Vec<Value> {
+    story.client.json(&["runs", "--all"]).as_array().expect("runs").clone()
+}
+
+/// A second session beside the story's.
+const OTHER: &str = "c3a4f1de-0b57-4d0a-9a46-71e8d2b5f093";
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_two_sessions_of_a_project_share_a_tags_throttle() {
+    let story = with_settings(Story::new(), "tag_throttles = { upkeep = \"1h\" }\n");
+    fork(&story, "journal", "run_on:\n  - idle: 1s\ntags: [upkeep]");
+    says(&story, "journal", [Reply::text(FOUND)]);
+    let first = story.open_after_a_turn();
+    let second = story.client.open_on("other", &["--session-id", OTHER, "--allowedTools", RULES]);
+    second.say("hello beside");
+    second.wait("the reply", |screen| screen.contains("that is all from Main"));
+    let throttled = |session: &str| {
+        let schedule = story.client.json(&["schedule", session]);
+        let fork = &schedule["forks"][0];
+        (fork["held"] == json!({"by": "tag_throttle", "tag": "upkeep"}) || fork["held"]["by"] == "latch").then_some(())
+    };
+    until("the one's run holds the other's", LIMIT, || throttled(SESSION).and(throttled(OTHER))).unwrap_or_else(
+        |late| {
+            panic!("{late}: {:#}\n{:#}", schedule(&story), story.client.json(&["schedule", OTHER]));
+        },
+    );
+    until("it is over", LIMIT, || (all_runs(&story).first()?["state"] == "completed").then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:#?}", all_runs(&story)));
+    story.quiet(2, 0);
+    let ran = all_runs(&story);
+    assert_eq!(states(&ran), as_states(&[("journal", "completed")]), "{ran:#?}");
+    assert_eq!(story.asked(Who::Scheduled), 1);
+    // Only the session that ran it gets the report.
+    let (its, others) = if ran[0]["session"] == SESSION { (&first, &second) } else { (&second, &first) };
+    others.say("anything here?");
+    let request = story.request(Who::Main, 2);
+    assert!(!request.text().contains(REPORT), "{request:?}");
+    its.say("anything new?");
+    let request = story.request(Who::Main, 3);
+    assert_eq!(request.text().matches(FOUND).count(), 1, "{request:?}");
+    first.say("/exit");
+    second.exit();
+    drop(first);
+    story.settle();
+}
+
+fn in_the_session(runner: &str) -> Story {
+    with_settings(Story::new(), &format!("fork_runner = \"{runner}\"\n"))
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_module_a_fork_runs_warm_in_the_session_and_unseen() {
+    let story = in_the_session("module");
+    let gate = Gate::default();
+    idle_fork(&story, "journal");
+    says(&story, "journal", [Reply::text(FOUND).behind(&gate)]);
+    let terminal = story.open_after_a_turn();
+    told(&story, "journal", 0);
+    let running = Sight::of(&story, &terminal);
+    let (fork, main) = (asked(&story, "journal").remove(0), story.request(Who::Main, 0));
+    for part in ["/system/1", "/system/2", "/tools", "/messages/0"] {
+        assert_eq!(fork.body.pointer(part), main.body.pointer(part), "warm: {part}");
+    }
+    gate.open();
+    let over = until_runs(&story, &[("journal", "completed")]);
+    assert_eq!(over[0]["runner"], "module", "{over:#?}");
+    story.quiet(1, 0);
+    let after = Sight::of(&story, &terminal);
+    // The client lists its agents below the prompt while they run; the conversation is left alone.
+    assert_eq!(said(&after.screen), said(&running.screen));
+    let rows = after.transcript.strip_prefix(&running.transcript).expect("it only grows");
+    assert!(rows.lines().all(|row| row.contains("\"type\":\"tools-used\"")), "no row of a turn: {rows}");
+    assert_eq!((after.kept, after.activity), (running.kept, running.activity));
+    assert_eq!(copies(&story), [0; 0]);
+    reported_once(&story, &terminal, FOUND);
+    story.quiet(3, 0);
+    terminal.exit();
+    story.settle();
+}
+
+/// The client is killed in the middle: the run has failed, and the session's next life isn't held by it.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_module_a_fork_runs_warm_in_the_session_client_killed() {
+    let story = in_the_session("module");
+    let gate = Gate::default();
+    fork(&story, "journal", "run_on:\n  - idle: 1s");
+    says(&story, "journal", [Reply::text(FOUND).behind(&gate)]);
+    let terminal = story.open_after_a_turn();
+    told(&story, "journal", 0);
+    until_runs(&story, &[("journal", "running")]);
+    kill(&[story.client.pid()]);
+    drop(terminal);
+    until("everything of it has left", LIMIT, || story.client.processes().is_empty().then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:?}", story.client.processes()));
+    gate.open();
+    let terminal = again(&story);
+    let failed = until_runs(&story, &[("journal", "failed")]);
+    assert!(failed[0]["why"].as_str().is_some_and(|why| why.contains("client")), "{failed:#?}");
+    says(&story, "journal", [Reply::text("It is green.")]);
+    turn(&story, &terminal, "are you there?");
+    until_runs(&story, &[("journal", "failed"), ("journal", "completed")]);
+    forget(&story, "journal");
+    let request = turn(&story, &terminal, "anything new?");
+    assert_eq!((request.text().matches("It is green.").count(), heard(&story, FOUND)), (1, 0), "{request:?}");
+    terminal.exit();
+    story.settle();
+}
+
+/// A session whose model starts the agents that it is asked to start.
+fn started_by_its_model() -> Story {
+    let cast = Cast::default();
+    let script = cast.clone();
+    let client = Client::new(move |request| asked_to_start(request).unwrap_or_else(|| script.next(request)));
+    let story = Story { client: client.with("LEAF_FORK_WORK", "on"), cast };
+    with_settings(story, "fork_runner = \"subagent\"\n")
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_subagent_the_sessions_model_is_asked_and_starts_it() {
+    let story = started_by_its_model();
+    idle_fork(&story, "journal");
+    says(&story, "journal", [Reply::text(FOUND)]);
+    let terminal = story.open_after_a_turn();
+    let over = until_runs(&story, &[("journal", "completed")]);
+    assert_eq!(over[0]["runner"], "subagent", "{over:#?}");
+    assert!(told(&story, "journal", 0).contains("Do what is to be done of journal."));
+    // The prompt, the wake with the call, its result, and the client's own words on the end.
+    story.quiet(4, 2);
+    let woken = story.request(Who::Main, 1);
+    assert!(woken.text().contains("scheduled forks are due"), "{woken:?}");
+    let end = story.request(Who::Main, 3);
+    assert_eq!((end.text().matches(FOUND).count(), heard(&story, REPORT)), (1, 0), "{end:?}");
+    assert_eq!(changes(&story, "activity").len(), 1, "{:#?}", changes(&story, "activity"));
+    assert_eq!(asked(&story, "journal").len(), 1);
+    leave(terminal);
+    story.settle();
+}
+
+/// The hook dies that was to put the work into the agent's prompt.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_subagent_the_sessions_model_is_asked_and_starts_it_killed() {
+    let story = started_by_its_model();
+    idle_fork(&story, "journal");
+    let terminal = story.open_after_a_turn();
+    let hook = story.client.sabotage(Step::MainsHook("PreToolUse"), Killed::Before, 1);
+    hook.wait(1);
+    story.quiet(4, 2);
+    eprintln!("{:#?} {:#}", runs(&story), schedule(&story));
+    leave(terminal);
+    story.settle();
+}
+
+/// A fork that runs once a pause.
+fn every_pause(story: &Story) {
+    fork(story, "journal", "run_on:\n  - idle: 1s");
+    says(story, "journal", [Reply::text(FOUND), Reply::text("It is green.")]);
+}
+
+fn why(changes: &[Value]) -> Vec<&str> {
+    changes.iter().map(|change| change["why"].as_str().unwrap_or_default()).collect()
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_persons_message_begins_a_new_pause_and_a_forks_answer_none() {
+    let story = story();
+    every_pause(&story);
+    let terminal = story.open_after_a_turn();
+    until_runs(&story, &[("journal", "completed")]);
+    let message = story.write("How far is it to the lighthouse?");
+    story.until_answered(&message);
+    until_runs(&story, &[("journal", "completed"); 2]);
+    story.quiet(1, 0);
+    assert_eq!(why(&changes(&story, "activity")), ["prompt", "message"]);
+    assert_eq!(runs(&story).len(), 2, "once a pause");
+    assert_eq!(held(&story, "journal"), json!({"by": "latch", "moment": "idle:1"}));
+    forget(&story, "journal");
+    let request = turn(&story, &terminal, "anything new?");
+    for report in [FOUND, "It is green."] {
+        assert_eq!(request.text().matches(report).count(), 1, "{request:?}");
+    }
+    leave(terminal);
+    story.settle();
+}
+
+/// Nobody but main answers: the wake is the person's doing as well, and its turn's Stop the pause's beginning.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_persons_message_that_wakes_main_begins_a_new_pause() {
+    let story = story().with("LEAF_FORK_REPLIES", "off");
+    every_pause(&story);
+    let terminal = story.client.open(&["--session-id", SESSION, "--allowedTools", RULES]);
+    turn(&story, &terminal, "hello there");
+    until_runs(&story, &[("journal", "completed")]);
+    let message = story.write("How far is it to the lighthouse?");
+    story.until_answered(&message);
+    until_runs(&story, &[("journal", "completed"); 2]);
+    let wake = story.request(Who::Main, 1);
+    assert!(wake.text().contains("How far is it") && wake.text().contains(FOUND), "its report comes along: {wake:?}");
+    story.quiet(3, 1);
+    assert_eq!(runs(&story).len(), 2, "{:#?}", changes(&story, "activity"));
+    forget(&story, "journal");
+    let request = turn(&story, &terminal, "anything new?");
+    assert_eq!((heard(&story, FOUND), request.text().matches("It is green.").count()), (1, 1), "{request:?}");
+    terminal.exit();
+    story.settle();
+}
+
+/// The plugin is installed, and a fork's file has its client run hooks: it is a copy all the same, and nothing comes of it.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_forks_own_client_opens_no_session_runs_no_fork_and_writes_in_no_thread() {
+    let story = story().with("LEAF_FORK_HOOKS", "1");
+    fs::create_dir_all(story.client.path("home/.claude")).expect("a directory");
+    let rules = json!({"permissions": {"allow": ["Bash(leaf:*)"]}});
+    fs::write(story.client.path("home/.claude/settings.json"), rules.to_string()).expect("a file");
+    let terminal = story.open_after_a_turn();
+    let note = story.client.json(&["thread", "new", "The key is under the mat.", "--no-reply"]);
+    let thread = id(&note, "thread").to_owned();
+    let installed = story.client.person(&["install"]);
+    assert_eq!(installed.code, 0, "{installed:?}");
+    idle_fork(&story, "journal");
+    let commands = [
+        "leaf task list --json".to_owned(),
+        format!("leaf thread reply {thread} 'From the copy.' --unasked"),
+        format!("leaf thread line {thread} 'From the copy.'"),
+        "leaf fork run journal".to_owned(),
+        "leaf page list".to_owned(),
+    ];
+    says(&story, "journal", commands.map(Reply::bash));
+    says(&story, "journal", [Reply::text(FOUND)]);
+    turn(&story, &terminal, "go on");
+    until_runs(&story, &[("journal", "completed")]);
+    until_no_runner(&story);
+    let results: Vec<_> = asked(&story, "journal").iter().flat_map(Request::results).collect();
+    let failed: Vec<_> = results.iter().map(|(failed, _)| *failed).collect();
+    assert_eq!(failed, [false, true, true, true, false], "{results:#?}");
+    assert_eq!(sessions(&story), 1, "it opens no session");
+    assert_eq!(states(&all_runs(&story)), as_states(&[("journal", "completed")]), "it runs no fork");
+    let written = story.thread(&note);
+    assert!(!written.to_string().contains("From the copy."), "{written:#}");
+    // The same client without that sign does open one.
+    assert_eq!(story.client.print_plain("hello beside", &[]).end().code, 0);
+    assert_eq!(sessions(&story), 2, "the plugin is there");
+    let errors = fs::read_to_string(story.client.path("home/.local/state/leaf/errors.log")).unwrap_or_default();
+    assert_eq!(errors, "");
+    terminal.exit();
+    story.settle();
+}
+
+/// How many sessions leaf knows.
+fn sessions(story: &Story) -> usize {
+    fs::read_dir(story.client.path("home/.local/state/leaf/sessions")).into_iter().flatten().count()
 }

@@ -49,7 +49,7 @@ fn open_gate() -> Gate {
 /// The Agent call that main is asked for, as a good model makes it.
 pub fn asked_to_start(request: &Request) -> Option<Reply> {
     let text = request.text();
-    if who(request) != Who::Main || !text.contains("Call the Agent tool now") {
+    if who(request) != Who::Main || !text.contains("Call the Agent tool") {
         return None;
     }
     let quoted = |key: &str| {
