@@ -25,8 +25,9 @@ use crate::place::Dir;
 use crate::rules::deliver::{inbox, lines, wakes};
 use crate::rules::holding::{Reading, Seat};
 use crate::schedule::issue::{self, Known};
+use crate::schedule::lifecycle::{Attendant, Place};
 use crate::schedule::record::{Change, RunOutcome, Runner};
-use crate::schedule::{in_session, run, select, wait};
+use crate::schedule::{close, in_session, run, select, wait};
 use crate::session::journal::{Cost, Entry};
 use crate::session::lane::{self, Held, Lane, LaneRecord};
 use crate::session::liveness::{Life, Process};
@@ -54,6 +55,8 @@ const BACK: Duration = Duration::from_secs(2);
 /// How long the module has to wake, and where the client refuses it (R105), milliseconds.
 const UNHEARD: i64 = 5_000;
 const STOPPED: i64 = 1_000;
+/// How often other sessions are looked at that may have died with their watch.
+const SWEEP: Duration = Duration::from_secs(60);
 /// A stamp that is this far ahead is of a clock that went back, milliseconds.
 const AHEAD: i64 = 1_000;
 /// Fork files may come and change without a word: an idle session's are looked at again after this.
@@ -101,8 +104,21 @@ fn park() -> Result<Option<String>> {
     }
     let Some(held) = Held::take(&session, Lane::Watch, desk.now())? else { return Ok(None) };
     let followed = matches!(event.what, What::SessionStart(_)).then(Instant::now);
-    Watch { desk, home, client, session, held, part: None, idle: None, followed, unheard: None, scheduled: false }
-        .wait()
+    Watch {
+        desk,
+        home,
+        client,
+        session,
+        held,
+        part: None,
+        idle: None,
+        followed,
+        unheard: None,
+        scheduled: false,
+        hooks: Attendant::default(),
+        swept: None,
+    }
+    .wait()
 }
 
 /// Waits until the hook of the same event has written what it has to: the session's record, and a prompt's turn, without
@@ -148,6 +164,10 @@ struct Watch {
     unheard: Option<Ts>,
     /// Whether the session could have scheduled forks: there are places for them.
     scheduled: bool,
+    /// The session's lifecycle hooks.
+    hooks: Attendant,
+    /// When other sessions were last looked at.
+    swept: Option<Instant>,
 }
 
 /// What is to be done after a look.
@@ -178,6 +198,7 @@ impl Watch {
                 std::thread::sleep(SETTLE);
                 look = self.try_look();
             }
+            let attended = if matches!(look, Look::Wait(_)) { self.attend() } else { (None, None) };
             let (instant, pause) = match look {
                 Look::Wait(instant) => (instant, None),
                 // Writing it ends the sleep.
@@ -215,7 +236,8 @@ impl Watch {
             let back = if follower.is_none() { self.back_in() } else { None };
             let files = self.idle.filter(|_| self.scheduled).map(|_| FILES);
             let part = self.part.as_ref().and_then(Part::within);
-            let within = [pause, rest, back, part, files].into_iter().flatten().min();
+            let within = [pause, rest, back, part, files, attended.1].into_iter().flatten().min();
+            let instant = instant.into_iter().chain(attended.0).min();
             sleeper.sleep(&self.home, &self.session, &seen, &Until { instant, within, processes, reader: false });
         }
     }
@@ -247,7 +269,11 @@ impl Watch {
     }
 
     fn look(&mut self) -> Result<Look> {
-        if !self.held.wanted() || self.client_gone() {
+        if !self.held.wanted() {
+            return Ok(Look::Leave);
+        }
+        if self.client_gone() {
+            self.close()?;
             return Ok(Look::Leave);
         }
         let Some(session) = Session::open(&self.home, &self.session.record.id)? else { return Ok(Look::Leave) };
@@ -327,6 +353,32 @@ impl Watch {
 
     fn append(&self, change: Change) -> Result<()> {
         self.lock()?.append(&[Entry::schedule(self.desk.now(), change)])
+    }
+
+    /// Closes the session of a client that died without a word.
+    fn close(&self) -> Result<()> {
+        match Session::open(&self.home, &self.session.record.id)? {
+            Some(session) => close::gone(&self.desk, &self.home, session, Place::Own).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Sees to the lifecycle hooks, and now and then to sessions that died with their watch. It must not keep the session from being
+    /// woken.
+    fn attend(&mut self) -> (Option<Ts>, Option<Duration>) {
+        if self.swept.is_none_or(|swept| swept.elapsed() >= SWEEP) {
+            self.swept = Some(Instant::now());
+            if let Err(error) = close::sweep(&self.desk, &self.home, Some(&self.session.record.id)) {
+                errors::note(&format!("watch: {error:#}"));
+            }
+        }
+        match self.hooks.look(&self.desk, &self.home, &self.session, []) {
+            Ok((instant, within)) => (instant, within.into_iter().chain([SWEEP]).min()),
+            Err(error) => {
+                errors::note(&format!("watch: {error:#}"));
+                (None, Some(SWEEP))
+            }
+        }
     }
 
     fn news(&mut self) -> Result<Look> {

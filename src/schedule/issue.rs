@@ -2,6 +2,7 @@
 //! section, under the project's lock (for its tags) and the session's.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -94,6 +95,19 @@ impl Known {
         }
     }
 
+    /// Takes the project's lock where tags' stamps count, before the session's, and reads them as they then are.
+    ///
+    /// # Errors
+    /// Where the lock isn't had, or they can't be read.
+    pub fn lock_tags(&mut self, desk: &Desk, home: &Dir) -> Result<Option<File>> {
+        if !self.shares_tags() {
+            return Ok(None);
+        }
+        let lock = desk.lock_project(home, &self.project)?;
+        self.tags = trust::of(desk, &self.project)?.tags;
+        Ok(Some(lock))
+    }
+
     /// Whether a tag of a fork has a throttle: then the project's stamps count, and are kept.
     fn shares_tags(&self) -> bool {
         self.forks.iter().flat_map(|fork| &fork.tags).any(|tag| self.settings.tag_throttles.contains_key(tag))
@@ -116,10 +130,7 @@ fn gauge(session: &SessionRecord, record: &Record) -> Option<Gauge> {
 /// # Errors
 /// Where a lock or a write fails; nothing is stamped then.
 pub fn in_pause(desk: &Desk, home: &Dir, session: &Session, known: &mut Known) -> Result<Vec<Issue>> {
-    let shared = if known.shares_tags() { Some(desk.lock_project(home, &known.project)?) } else { None };
-    if shared.is_some() {
-        known.tags = trust::of(desk, &known.project)?.tags;
-    }
+    let _shared = known.lock_tags(desk, home)?;
     let mut locked = Session::open(home, &session.record.id)?.context("the session is gone")?.lock(desk.deadline())?;
     if locked.state.schedule.closed.is_some() || locked.session.record.ended.is_some() {
         return Ok(Vec::new());

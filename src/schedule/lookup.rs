@@ -4,15 +4,14 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::definition::Fork;
+use super::definition::{Fork, Source};
 use super::discovery;
 use super::record::Run;
 use super::settings::Settings;
 use crate::desk::Desk;
 use crate::refused::Refused;
 use crate::session::record::SessionRecord;
-use crate::text;
-use crate::trust;
+use crate::{text, trust};
 
 /// Returns the definition of a run's fork as its file is now.
 ///
@@ -39,8 +38,7 @@ pub fn check(desk: &Desk, session: &SessionRecord, fork: &Fork) -> Result<()> {
             Refused::input(format!("fork {name} is stopped: {why}; `leaf forks` shows what its file says")).into()
         );
     }
-    let project = discovery::project_root(&desk.env, Path::new(&session.cwd));
-    if !fork.source.own && !trust::trusts(&trust::of(desk, &project)?, &project, &fork.source) {
+    if !trusts(desk, Path::new(&session.cwd), &fork.source)? {
         return Err(Refused::by(
             "R126",
             format!(
@@ -52,7 +50,16 @@ pub fn check(desk: &Desk, session: &SessionRecord, fork: &Fork) -> Result<()> {
     Ok(())
 }
 
+fn trusts(desk: &Desk, cwd: &Path, source: &Source) -> Result<bool> {
+    if source.own {
+        return Ok(true);
+    }
+    let project = discovery::project_root(&desk.env, cwd);
+    Ok(trust::trusts(&trust::of(desk, &project)?, &project, source))
+}
+
 /// Returns the settings of the schedule for a session's directory.
 pub fn settings(desk: &Desk, session: &SessionRecord) -> Settings {
+    // What of them could not be taken is told where they are listed.
     desk.schedule(Path::new(&session.cwd)).0
 }

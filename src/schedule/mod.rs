@@ -2,15 +2,19 @@
 //!
 //! Definitions are files ([`definition`], [`discovery`]); the session's record of what ran is folded from its journal ([`record`]); what
 //! is due now, and why not, is a pure function of both ([`select`], [`order`]). `leaf watch` is the only process that waits; a run is a
-//! process of its own.
+//! process of its own. Lifecycle hooks are told of what happened by a process of their own, too ([`lifecycle`]).
 
+pub mod changed;
+pub mod close;
 pub mod definition;
 pub mod discovery;
 pub mod duration;
+pub mod feed;
 pub mod frontmatter;
 pub mod in_session;
 pub mod issue;
 pub mod layers;
+pub mod lifecycle;
 pub mod lookup;
 pub mod order;
 pub mod parse;

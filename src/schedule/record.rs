@@ -15,6 +15,8 @@ pub const HOUR: i64 = 3_600_000;
 pub const MANUAL: &str = "manual";
 /// How many ended runs stay in the record.
 const KEEP: usize = 50;
+/// How much that happened lifecycle hooks may be owed.
+const OWED: usize = 64;
 
 /// What happened to a session's schedule; one journal entry each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,6 +111,23 @@ pub enum Change {
         /// Its moment's label.
         label: String,
     },
+    /// Something happened that the session's lifecycle hooks are owed: a process of leaf's is to tell them.
+    Happened {
+        /// What.
+        event: Happening,
+    },
+    /// A process took on telling the hooks of all that happened up to this number: nobody else does.
+    Told {
+        /// The number of the last.
+        to: u64,
+    },
+    /// The files that a `changed` moment's pattern matches were looked at.
+    Looked {
+        /// The pattern.
+        pattern: String,
+        /// What was seen: a hash of their names, sizes and times.
+        seen: String,
+    },
     /// Something outside of the session happened: a file changed, `leaf emit` named an event.
     Raised {
         /// The moment's label.
@@ -136,6 +155,48 @@ pub enum Change {
         /// The time now.
         now: Ts,
     },
+}
+
+/// What lifecycle hooks are told of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Happening {
+    /// The session opened.
+    SessionStart {
+        /// The client's word for how, where it gave one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+    },
+    /// A genuine prompt.
+    Activity,
+    /// The session has been idle long enough for one of them.
+    Idle,
+    /// The session closed.
+    SessionEnd {
+        /// Why.
+        reason: String,
+    },
+    /// A file changed that this pattern matches.
+    Changed {
+        /// The pattern.
+        pattern: String,
+    },
+    /// `leaf emit` named this event.
+    Event {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Something that happened and that no hook was told of yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Happened {
+    /// Its number in the session.
+    pub number: u64,
+    /// When.
+    pub at: Ts,
+    /// What.
+    pub what: Happening,
 }
 
 /// One fork of a batch.
@@ -251,6 +312,12 @@ pub struct Record {
     pub hooks: BTreeMap<String, HookStamps>,
     /// When something outside of the session last happened that a moment names, by its label.
     pub raised: BTreeMap<String, Ts>,
+    /// What lifecycle hooks are owed, the oldest first.
+    pub happened: Vec<Happened>,
+    /// The number of the last thing that happened.
+    pub happenings: u64,
+    /// What was last seen of the files that a pattern matches.
+    pub files: BTreeMap<String, String>,
     /// How many lines of the journal were about the schedule, so that a waiter sees that something changed.
     pub changes: u64,
 }
@@ -455,6 +522,21 @@ impl Record {
                     stamps.idle.insert(label.clone());
                 }
             }
+            Change::Happened { event } => {
+                self.happenings += 1;
+                // An event that comes again before anyone heard of it is one.
+                let again = matches!(event, Happening::Changed { .. } | Happening::Event { .. } | Happening::Idle);
+                if again {
+                    self.happened.retain(|other| other.what != *event);
+                }
+                self.happened.push(Happened { number: self.happenings, at: ts, what: event.clone() });
+                let spare = self.happened.len().saturating_sub(OWED);
+                self.happened.drain(..spare);
+            }
+            Change::Told { to } => self.happened.retain(|happened| happened.number > *to),
+            Change::Looked { pattern, seen } => {
+                self.files.insert(pattern.clone(), seen.clone());
+            }
             Change::Raised { label } => {
                 self.raised.insert(label.clone(), ts);
             }
@@ -481,6 +563,11 @@ impl Record {
             }
             Change::Clock { now } => self.set_back(*now),
         }
+    }
+
+    /// Whether the session is open: it opened, and nobody closed it since.
+    pub fn is_open(&self) -> bool {
+        self.began.is_some() && self.closed.is_none()
     }
 
     /// Returns a run.
@@ -648,6 +735,9 @@ impl Record {
         }
         for at in self.raised.values_mut() {
             *at = (*at).min(now);
+        }
+        for happened in &mut self.happened {
+            happened.at = happened.at.min(now);
         }
         for stamps in self.hooks.values_mut() {
             back(&mut stamps.ran);

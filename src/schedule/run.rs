@@ -46,7 +46,7 @@ const LONGEST: u64 = 8 << 20;
 /// The permission mode where nobody says another.
 const MODE: &str = "acceptEdits";
 /// How long whoever starts a runner waits for its word.
-const WORD: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+const WORD: Duration = Duration::from_secs(2);
 /// How long a client that is asked to leave may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often a runner looks whether another's run, or a gate, lets one of its own go.
@@ -64,6 +64,14 @@ const DETACHED: &str = r#""$0" "$@" 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&- &"#;
 /// Where it can't be started.
 pub fn start(desk: &Desk, record: &SessionRecord, runs: &[TurnId]) -> Result<()> {
     let _ = desk;
+    start_within(record, runs, WORD)
+}
+
+/// As [`start`], with another time to wait for its word: a client that is about to end gives little.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_within(record: &SessionRecord, runs: &[TurnId], at_most: Duration) -> Result<()> {
     let own = std::env::current_exe().context("leaf's own program can't be found")?;
     let mut child = Command::new("/bin/sh")
         .args(["-c", DETACHED])
@@ -77,7 +85,9 @@ pub fn start(desk: &Desk, record: &SessionRecord, runs: &[TurnId]) -> Result<()>
         .spawn()
         .context("the runner can't be started")?;
     if let Some(mut out) = child.stdout.take() {
-        let heard = poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&WORD));
+        let word =
+            Timespec { tv_sec: at_most.as_secs().try_into().unwrap_or(1), tv_nsec: at_most.subsec_nanos().into() };
+        let heard = poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&word));
         if heard.is_ok_and(|ready| ready > 0) {
             // Its word, or its end: both are all that is waited for.
             let _ = out.read(&mut [0; 16]);

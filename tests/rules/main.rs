@@ -44,5 +44,6 @@ mod s18_skill;
 mod s18_ways;
 mod s19_trust;
 mod s20_definitions;
+mod s20_lifecycle;
 mod todo_mixes;
 mod words_corpus;

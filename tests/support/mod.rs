@@ -4,3 +4,4 @@
 pub mod desk;
 pub mod forks;
 pub mod prompts;
+pub mod schedule;
