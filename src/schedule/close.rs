@@ -18,7 +18,8 @@ use crate::ids::{SessionId, SessionKey};
 use crate::lock::Deadline;
 use crate::place::Dir;
 use crate::session::journal::{self, Entry};
-use crate::session::liveness::Life;
+use crate::session::lane::{self, Lane};
+use crate::session::liveness::{Life, Process};
 use crate::session::record::SessionRecord;
 use crate::session::state::State;
 use crate::session::{LockedSession, Session};
@@ -157,7 +158,7 @@ fn is_dead(record: &SessionRecord) -> bool {
 /// Where its state can't be read.
 pub fn is_stale(desk: &Desk, session: &Session) -> Result<Option<&'static str>> {
     let record = &session.record;
-    match record.process.as_ref().map(crate::session::liveness::Process::life) {
+    match record.process.as_ref().map(Process::life) {
         Some(Life::Dead) => return Ok(Some(GONE)),
         Some(Life::Alive) => return Ok(None),
         Some(Life::Unknown) | None => {}
@@ -168,6 +169,24 @@ pub fn is_stale(desk: &Desk, session: &Session) -> Result<Option<&'static str>> 
     }
     let active = session.state()?.active.max(record.started);
     Ok((desk.now().0 - active.0 >= millis(settings.session_timeout)).then_some(TIMEOUT))
+}
+
+/// Whether an open session looks as if nobody would come back to it: its client is dead; or none is known, no watch is parked, and
+/// nothing was heard of it for twice the time after which a session is idle.
+///
+/// # Errors
+/// Where its state can't be read.
+pub fn is_abandoned(desk: &Desk, session: &Session) -> Result<bool> {
+    let record = &session.record;
+    match record.process.as_ref().map(Process::life) {
+        Some(Life::Dead) => return Ok(true),
+        Some(Life::Alive) => return Ok(false),
+        Some(Life::Unknown) | None => {}
+    }
+    let (settings, _) = desk.schedule(Path::new(&record.cwd));
+    let patience = millis(settings.default_idle_deadline).saturating_mul(2);
+    let active = session.state()?.active.max(record.started);
+    Ok(patience > 0 && desk.now().0 - active.0 > patience && lane::holder(session, Lane::Watch).is_none())
 }
 
 /// Returns the sessions whose journals were written last, the newest first, but for one.

@@ -326,7 +326,7 @@ impl Hand {
                 model: model.clone(),
                 mode: mode.clone(),
                 hooks: twin(&self.desk.env, "FORK_HOOKS").is_some(),
-                limits: fork.guard.as_ref().map(rights::args).unwrap_or_default(),
+                limits: fork.guard.as_ref().map_or_else(rights::unguarded, rights::args),
             };
             let Some(output) = self.tries(run, &record, &args, &prompt, cap(&self.desk.env, &settings))? else {
                 return Ok(None);
