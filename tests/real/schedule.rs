@@ -793,7 +793,9 @@ fn i6_subagent_the_sessions_model_is_asked_and_starts_it_killed() {
     let hook = story.client.sabotage(Step::MainsHook("PreToolUse"), Killed::Before, 1);
     hook.wait(1);
     story.quiet(4, 2);
-    eprintln!("{:#?} {:#}", runs(&story), schedule(&story));
+    let over = runs(&story);
+    assert_eq!(over.len(), 1, "it is not asked for again and again: {over:#?}");
+    assert!(!over[0]["over"].is_null(), "nothing waits for it: {over:#?}");
     leave(terminal);
     story.settle();
 }
@@ -899,4 +901,164 @@ fn i6_a_forks_own_client_opens_no_session_runs_no_fork_and_writes_in_no_thread()
 /// How many sessions leaf knows.
 fn sessions(story: &Story) -> usize {
     fs::read_dir(story.client.path("home/.local/state/leaf/sessions")).into_iter().flatten().count()
+}
+
+/// A session whose pauses run at its close what they did not run, with a fork that comes to nothing else.
+fn to_be_flushed(gate: &Gate) -> Story {
+    let story = with_settings(Story::new(), "flush_on_close = true\n");
+    fork(&story, "journal", "run_on:\n  - idle: 1h");
+    says(&story, "journal", [Reply::text(FOUND).behind(gate)]);
+    story
+}
+
+/// Waits until everything of the client's has left but what is at this session's runs.
+fn until_client_gone(story: &Story) {
+    let its = |line: &str| line.contains("--plugin-dir") || line.contains("leaf watch") || line.contains("leaf follow");
+    until("the client is gone", LIMIT, || story.client.processes().iter().all(|(_, line)| !its(line)).then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:?}", story.client.processes()));
+}
+
+/// The flushed run ends, and the resumed session gets its report.
+fn flushed(story: &Story, gate: &Gate) {
+    let told = told(story, "journal", 0);
+    assert!(told.contains("Trigger: idle:3600 (at close)"), "{told}");
+    until_client_gone(story);
+    gate.open();
+    let over = until_runs(story, &[("journal", "completed")]);
+    assert_eq!(over[0]["trigger"], "idle:3600 (at close)", "{over:#?}");
+    until("every process has left", LIMIT, || story.client.processes().is_empty().then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:?}", story.client.processes()));
+    let terminal = again(story);
+    reported_once(story, &terminal, FOUND);
+    story.quiet(3, 0);
+    forget(story, "journal");
+    terminal.exit();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_flush_what_a_pause_did_not_run_runs_at_exit_and_reports_to_the_resumed_session() {
+    let gate = Gate::default();
+    let story = to_be_flushed(&gate);
+    let terminal = story.open_after_a_turn();
+    terminal.exit();
+    flushed(&story, &gate);
+    story.settle();
+}
+
+/// Nobody reports the end: the waiter sees that its client is gone.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_flush_what_a_pause_did_not_run_runs_as_its_client_is_killed() {
+    let gate = Gate::default();
+    let story = to_be_flushed(&gate);
+    let terminal = story.open_after_a_turn();
+    kill(&[story.client.pid()]);
+    drop(terminal);
+    flushed(&story, &gate);
+    story.settle();
+}
+
+/// The end's hook dies before it did anything, and the client takes the waiter along: whoever opens a session next sees it.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_flush_what_a_pause_did_not_run_end_killed() {
+    let gate = Gate::default();
+    let story = to_be_flushed(&gate);
+    let terminal = story.open_after_a_turn();
+    let hook = story.client.sabotage(Step::MainsHook("SessionEnd"), Killed::Before, 1);
+    terminal.exit();
+    hook.wait(1);
+    assert_eq!((runs(&story), changes(&story, "closed")), (vec![], vec![]));
+    let terminal = story.client.open(&["--session-id", OTHER, "--allowedTools", RULES]);
+    until("it is closed", LIMIT, || (changes(&story, "closed").len() == 1).then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:#}", schedule(&story)));
+    terminal.exit();
+    flushed(&story, &gate);
+    story.settle();
+}
+
+/// Kept in the end's hook at its first writes: what it stamped isn't lost, and runs at most once.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_flush_what_a_pause_did_not_run_end_killed_late() {
+    let gate = Gate::default();
+    gate.open();
+    let story = to_be_flushed(&gate);
+    let terminal = story.open_after_a_turn();
+    let hook = story.client.sabotage(Step::MainsHook("SessionEnd"), Killed::AtWrite(2), 1);
+    terminal.exit();
+    hook.wait(1);
+    let terminal = again(&story);
+    turn(&story, &terminal, "anything new?");
+    until("no run is left open", LIMIT, || runs(&story).iter().all(|run| !run["over"].is_null()).then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:#?}", runs(&story)));
+    assert!(runs(&story).len() <= 1, "{:#?}", runs(&story));
+    forget(&story, "journal");
+    terminal.exit();
+    story.settle();
+}
+
+/// A lifecycle hook of the user's own that writes down what it is told.
+fn lifecycle(story: &Story, name: &str, keys: &str, command: &str) {
+    let hooks = story.client.path("home/.config/leaf/hooks");
+    fs::create_dir_all(&hooks).expect("a directory");
+    fs::write(hooks.join(format!("{name}.md")), format!("---\nhook: true\n{keys}\ncommand: |\n  {command}\n---\n"))
+        .expect("a file");
+}
+
+/// The lines that lifecycle hooks wrote.
+fn noted(story: &Story) -> Vec<String> {
+    let notes = fs::read_to_string(story.client.path("home/noted")).unwrap_or_default();
+    notes.lines().map(str::to_owned).collect()
+}
+
+fn until_noted(story: &Story, wanted: &[&str]) {
+    until(&format!("the hooks noted {wanted:?}"), LIMIT, || (noted(story) == wanted).then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:?} {:#?}", noted(story), schedule(story)));
+}
+
+const NOTE: &str =
+    "echo \"$LEAF_EVENT $LEAF_SESSION_ID$LEAF_SOURCE$LEAF_IDLE_SECS$LEAF_END_REASON ${AUTOFORK_EVENT}\" >> $HOME/noted";
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_lifecycle_hooks_hear_of_a_sessions_moments() {
+    let story = story();
+    lifecycle(&story, "note", "on: [session_start, resume, activity, 'idle: 1s', session_end]", NOTE);
+    let line = |event: &str, more: &str| format!("{event} {SESSION}{more} {event}");
+    let terminal = story.open();
+    let start = line("session_start", "startup");
+    until_noted(&story, &[&start]);
+    turn(&story, &terminal, "hello there");
+    let (activity, idle) = (line("activity", ""), line("idle", "1"));
+    until_noted(&story, &[&start, &activity, &idle]);
+    turn(&story, &terminal, "and now?");
+    until_noted(&story, &[&start, &activity, &idle, &activity, &idle]);
+    story.quiet(2, 0);
+    terminal.exit();
+    let end = line("session_end", "prompt_input_exit");
+    until_noted(&story, &[&start, &activity, &idle, &activity, &idle, &end]);
+    let terminal = again(&story);
+    let resumed = line("session_start", "resume");
+    until_noted(&story, &[&start, &activity, &idle, &activity, &idle, &end, &resumed]);
+    lifecycle(&story, "note", "on: session_end", NOTE);
+    terminal.exit();
+    until_noted(&story, &[&start, &activity, &idle, &activity, &idle, &end, &resumed, &end]);
+    story.settle();
+}
+
+/// A hook's command goes on as its client leaves: it is nobody's child, and ends by itself.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_lifecycle_a_command_outlives_its_client() {
+    let story = story();
+    let wait = "touch $HOME/began; while [ ! -e $HOME/go ]; do sleep 0.05; done; echo done >> $HOME/noted";
+    lifecycle(&story, "long", "on: ['idle: 1s']", wait);
+    let terminal = story.open_after_a_turn();
+    until("it began", LIMIT, || story.client.path("home/began").exists().then_some(())).expect("a command");
+    terminal.exit();
+    fs::write(story.client.path("home/go"), "").expect("a file");
+    until_noted(&story, &["done"]);
+    story.settle();
 }
