@@ -561,6 +561,9 @@ pub fn end_in_session(
     let settings = lookup::settings(desk, &locked.session.record);
     let fork = lookup::definition_of(desk, &locked.session.record, &known).ok();
     let chain = fork.and_then(|fork| fork.chain_limit).unwrap_or(settings.chain_limit);
+    // Without its work an agent ran for nothing, whatever it says.
+    let idle = known.issue.runner == Runner::Subagent && !known.given && outcome == RunOutcome::Completed;
+    let (outcome, text) = if idle { (RunOutcome::Failed, "its work never reached the agent") } else { (outcome, text) };
     let completed = outcome == RunOutcome::Completed;
     let (text, asks) = if completed { report::take_sentinel(text) } else { (text.trim().to_owned(), false) };
     let report = Report {
