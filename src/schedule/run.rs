@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,8 +55,6 @@ const LOOK: Duration = Duration::from_millis(500);
 const MISSES: u32 = 20;
 /// The client sometimes finds a conversation only a moment later: how long to wait before each further try.
 const TRIES: [u64; 3] = [100, 400, 1500];
-/// Descriptors that the caller's client left open are not the runner's: one that it kept could keep the client waiting.
-const DETACHED: &str = r#"exec "$0" "$@" 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-"#;
 
 /// Starts the process that carries out a batch, and waits until it has the runs in hand; one that says nothing for 2 s goes on all
 /// the same. It keeps nothing of the caller's, and outlives it.
@@ -73,16 +71,11 @@ pub fn start(desk: &Desk, record: &SessionRecord, runs: &[TurnId]) -> Result<()>
 /// # Errors
 /// As [`start`].
 pub fn start_within(record: &SessionRecord, runs: &[TurnId], at_most: Duration) -> Result<()> {
-    let own = std::env::current_exe().context("leaf's own program can't be found")?;
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", DETACHED])
-        .arg(own)
+    let mut child = headless::detached()?
         .arg("runner")
         .arg(format!("--session={}", record.id))
         .args(runs.iter().map(ToString::to_string))
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
         .spawn()
         .context("the runner can't be started")?;
     if let Some(mut out) = child.stdout.take() {
