@@ -49,5 +49,6 @@ mod s20_reports;
 mod s20_runs;
 mod schedule_reference;
 mod schedule_sweep;
+mod schedule_watch;
 mod todo_mixes;
 mod words_corpus;
