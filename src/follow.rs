@@ -22,6 +22,8 @@ use crate::refused::Refused;
 use crate::rules::deliver::{inbox, lines, wakes};
 use crate::rules::holding::{Holder, Reading, Seat};
 use crate::rules::way::Way;
+use crate::schedule::in_session;
+use crate::schedule::record::Runner;
 use crate::session::Session;
 use crate::session::journal::{Action, Entry, Evidence, Kind};
 use crate::session::lane::{self, Held, Lane, LaneRecord};
@@ -232,6 +234,7 @@ impl Follower<'_> {
         if let Some(action) = duty::take_head(&self.run.desk, &home, &self.session.record, &seat, now)? {
             self.start(&action);
         }
+        self.start_scheduled(&seat);
         self.wake(&views, &seat, now)?;
         Ok((duty::next(&views, &seat, true, now), None))
     }
@@ -263,6 +266,22 @@ impl Follower<'_> {
         if let Action::Spawn { turn, .. } | Action::Resume { turn, .. } = action {
             self.started.insert(*turn, Instant::now());
             self.say(&json!({ "start": action }));
+        }
+    }
+
+    /// Prints which scheduled forks are to be started in the session, and again what the module did not act on within 10 s.
+    fn start_scheduled(&mut self, seat: &Seat) {
+        let record = &seat.state.schedule;
+        for scheduled in record.runs.iter().filter(|run| in_session::is_ready(record, run, Runner::Module)) {
+            if self.started.get(&scheduled.issue.run).is_some_and(|at| at.elapsed() < AGAIN) {
+                continue;
+            }
+            match in_session::action(&self.run.desk, &self.session, &seat.state, scheduled) {
+                Ok(Some(action)) => self.start(&action),
+                Ok(None) => {}
+                // It is over once nobody started it for long enough.
+                Err(error) => crate::errors::note(&format!("follow: scheduled fork: {error:#}")),
+            }
         }
     }
 

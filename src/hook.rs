@@ -28,9 +28,9 @@ use crate::pointer;
 use crate::rules::deliver::{self, Bundle, Continue, Inbox, Moment, inbox};
 use crate::rules::holding::{Reading, Seat};
 use crate::rules::todos::OpenTodo;
-use crate::schedule::pause;
-use crate::schedule::record::Change;
-use crate::schedule::{report, run};
+use crate::schedule::lifecycle::{self, Place};
+use crate::schedule::record::{Change, Happening};
+use crate::schedule::{close, pause, report, run};
 use crate::session::journal::{ClerkLine, Entry, Evidence, Kind};
 use crate::session::lane;
 use crate::session::liveness::{Life, Process};
@@ -140,7 +140,13 @@ fn start(event: &Event<'_>, source: Source) -> Result<()> {
     let Some(hook) = Hook::open(event, false)? else { return Ok(()) };
     let mut output = Output { text: notes.iter().map(|note| format!("leaf: {note}\n")).collect(), ..Output::default() };
     hook.recover(matches!(source, Source::Compact | Source::Resume), &mut output)?;
-    hook.finish(output)
+    hook.finish(output)?;
+    hook.serve(&hook.session.state()?);
+    // Sessions that died with their watch: a process of its own closes them.
+    if !close::candidates(&hook.desk, &hook.home, Some(hook.id()))?.is_empty() {
+        lifecycle::start_sweep();
+    }
+    Ok(())
 }
 
 /// Whose session a hook's process speaks for (R112).
@@ -187,9 +193,22 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
     });
     let model = event.model.as_deref().map(ToOwned::to_owned);
     let source = matches!(event.what, What::SessionStart(_)).then(|| source.to_owned());
-    entries.push(Entry::schedule(now, Change::Opened { source, model }));
+    let before = &session.session.record;
+    let project = if event.cwd.is_empty() { before.cwd.clone() } else { cwd.clone() };
+    let mut is_open = session.state.schedule.is_open();
+    if is_open && before.process.as_ref().is_some_and(|process| process.life() == Life::Dead) {
+        // Nobody saw the end of its last client.
+        let reason = close::GONE.to_owned();
+        entries.push(Entry::schedule(now, Change::Closed { reason: reason.clone() }));
+        entries.extend(lifecycle::entry(&desk.env, &before.cwd, Happening::SessionEnd { reason }, now));
+        is_open = false;
+    }
+    let opened = Change::Opened { source: source.clone(), model, tags: pause::filter(&desk.env) };
+    entries.push(Entry::schedule(now, opened));
+    if !is_open {
+        entries.extend(lifecycle::entry(&desk.env, &project, Happening::SessionStart { source }, now));
+    }
     session.append(&entries)?;
-    let project = if event.cwd.is_empty() { session.session.record.cwd.clone() } else { cwd.clone() };
     let config = desk.config(&project);
     for warning in &config.warnings {
         errors::note(&format!("configuration: {warning}"));
@@ -208,6 +227,7 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
         },
         cwd: if event.cwd.is_empty() { session.session.record.cwd.clone() } else { cwd },
         transcript: event.transcript.as_deref().map(ToOwned::to_owned),
+        path: desk.env.text("PATH"),
         ended: None,
         moved_to: None,
         ..session.session.record.clone()
@@ -289,7 +309,14 @@ fn take_over(desk: &Desk, home: &Dir, event: &Event<'_>, before: Session) -> Res
         moved_to: Some(own.session.record.id.clone()),
         ..before.session.record.clone()
     };
-    before.replace_record(record)
+    before.replace_record(record)?;
+    let open = before.state.schedule.is_open();
+    drop((before, own));
+    if open && let Some(before) = Session::open(home, &was)? {
+        // The hook that was to say that it ended was killed.
+        close::close(desk, home, before, close::GONE, Place::Own)?;
+    }
+    Ok(())
 }
 
 /// Gives a person's new session its project's page, where something waits on one that no live session holds (R110).
@@ -412,8 +439,10 @@ impl<'a> Hook<'a> {
         let prompt = self.event.prompt.as_deref().map(ToOwned::to_owned);
         let begun = |entry| Entry { clients: !person, ..entry };
         let open = session.state.main.as_ref().filter(|main| main.ended.is_none());
+        // Of two copies of the plugin both tell of it.
+        let again = open.is_some_and(|main| prompt.is_some() && main.prompt == prompt);
         let mut entries = match open {
-            Some(main) if prompt.is_some() && main.prompt == prompt => vec![Entry::renewed(now, main.id, false)],
+            Some(main) if again => vec![Entry::renewed(now, main.id, false)],
             Some(main) => {
                 vec![Entry::ended(now, main.id, Evidence::Prompt), begun(Entry::begun(now, TurnId::new()?, prompt))]
             }
@@ -423,23 +452,57 @@ impl<'a> Hook<'a> {
             Some(why) => Change::Activity { idle: false, why: why.to_owned() },
             None => Change::Working,
         };
+        let cwd = session.session.record.cwd.clone();
+        let opens = session.state.schedule.closed.is_some();
+        if opens {
+            // Nothing was heard of it for too long, and here it is.
+            let change = Change::Opened { source: None, model: None, tags: pause::filter(&self.desk.env) };
+            entries.push(Entry::schedule(now, change));
+            entries.extend(lifecycle::entry(&self.desk.env, &cwd, Happening::SessionStart { source: None }, now));
+        }
+        let active = matches!(change, Change::Activity { .. }) && !again;
         entries.push(Entry::schedule(now, change));
+        if active {
+            entries.extend(lifecycle::entry(&self.desk.env, &cwd, Happening::Activity, now));
+        }
         session.append(&entries)?;
+        if opens && session.session.record.moved_to.is_none() {
+            let record = SessionRecord { ended: None, ..session.session.record.clone() };
+            session.replace_record(record)?;
+        }
         let reports = session.state.schedule.runs.iter().any(|run| run.report.is_some());
         drop(session);
         let mut output = Output::default();
-        let (seat, views) = (self.seat()?, self.views()?);
+        let (mut seat, views) = (self.seat()?, self.views()?);
         // The wake for what the person wrote is theirs.
         if *prompted == Prompted::Woken && self.inboxes(&views, &seat).iter().any(|inbox| !inbox.new.is_empty()) {
             let change = Change::Activity { idle: false, why: "message".to_owned() };
-            self.lock()?.append(&[Entry::schedule(now, change)])?;
+            let mut entries = vec![Entry::schedule(now, change)];
+            if !again {
+                entries.extend(lifecycle::entry(&self.desk.env, &cwd, Happening::Activity, now));
+            }
+            self.lock()?.append(&entries)?;
+            seat = self.seat()?;
         }
-        self.deliver(Moment::Prompt, None, &seat, views, &mut output)?;
-        // What people wrote doesn't wait for what ran in the background.
-        if reports && let Err(error) = self.say_reports(&mut output) {
-            errors::note(&format!("hook: reports: {error:#}"));
+        let owed = !seat.state.schedule.happened.is_empty();
+        let delivered = self.deliver(Moment::Prompt, None, &seat, views, &mut output).and_then(|()| {
+            // What people wrote doesn't wait for what ran in the background.
+            if reports && let Err(error) = self.say_reports(&mut output) {
+                errors::note(&format!("hook: reports: {error:#}"));
+            }
+            self.finish(output)
+        });
+        if owed {
+            lifecycle::start(&self.session.record, Place::Own);
         }
-        self.finish(output)
+        delivered
+    }
+
+    /// Starts what the session's lifecycle hooks are owed.
+    fn serve(&self, state: &State) {
+        if !state.schedule.happened.is_empty() {
+            lifecycle::start(&self.session.record, Place::Own);
+        }
     }
 
     /// Adds the reports of scheduled forks for which there is room, the oldest first; others wait for the next prompt. Whose they
@@ -577,25 +640,21 @@ impl<'a> Hook<'a> {
     fn end_with(&self, evidence: Evidence, change: impl Fn(&State) -> Option<Change>) -> Result<()> {
         let mut session = self.lock()?;
         let now = self.desk.now();
-        let mut entries = Vec::new();
-        if let Some(main) = session.state.main.as_ref().filter(|main| main.ended.is_none()) {
-            entries.push(Entry::ended(now, main.id, evidence));
-        }
-        if session.state.calls.iter().any(|call| call.agent.is_none()) {
-            // Main's calls are over (R72).
-            entries.push(Entry::new(now, Kind::Call));
-        }
+        let mut entries = ending(&session.state, evidence, now);
         entries.extend(change(&session.state).map(|change| Entry::schedule(now, change)));
-        session.append(&entries)
+        session.append(&entries)?;
+        self.serve(&session.state);
+        Ok(())
     }
 
-    /// Records that the session ended (R109, R110).
+    /// Records that the session ended (R109, R110), closes it, and waits for nothing that this starts: the client gives all such
+    /// hooks 1.5 s.
     fn session_end(&self, reason: &str) -> Result<()> {
-        let _ = reason;
-        self.end(Evidence::SessionEnd)?;
-        let mut session = self.lock()?;
-        let record = SessionRecord { ended: Some(self.desk.now()), ..session.session.record.clone() };
-        session.replace_record(record)
+        let session = Session::open(&self.home, self.id())?.context("the session is gone")?;
+        let now = self.desk.now();
+        let more = |state: &State| ending(state, Evidence::SessionEnd, now);
+        close::close_where(&self.desk, &self.home, session, reason, Place::Own, |_| true, more)?;
+        Ok(())
     }
 
     /// Tells a main that begins what is open on its pages: the to-dos (R98), and, where it `recovers` from a compaction or a resume,
@@ -938,6 +997,16 @@ impl<'a> Hook<'a> {
         }
         Ok(())
     }
+}
+
+/// Main's turn is over, and its calls (R72).
+fn ending(state: &State, evidence: Evidence, now: Ts) -> Vec<Entry> {
+    let main = state.main.as_ref().filter(|main| main.ended.is_none());
+    let calls = state.calls.iter().any(|call| call.agent.is_none());
+    main.map(|main| Entry::ended(now, main.id, evidence))
+        .into_iter()
+        .chain(calls.then(|| Entry::new(now, Kind::Call)))
+        .collect()
 }
 
 fn say_todos<'t>(todos: impl Iterator<Item = &'t OpenTodo<'t>> + Clone, head: &str, output: &mut Output) -> Result<()> {

@@ -2,7 +2,7 @@
 //! client, and follows that across /clear (R106).
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -18,17 +18,22 @@ use crate::desk::{Desk, Prefix};
 use crate::duty::{self, Ask, Key};
 use crate::errors;
 use crate::headless::{self, Gated};
-use crate::ids::{self, MessageId};
+use crate::ids::{self, MessageId, TurnId};
 use crate::page::Page;
 use crate::page::view::View;
 use crate::place::Dir;
 use crate::rules::deliver::{inbox, lines, wakes};
 use crate::rules::holding::{Reading, Seat};
-use crate::session::Session;
+use crate::schedule::issue::{self, Known};
+use crate::schedule::lifecycle::{Attendant, Place};
+use crate::schedule::record::{Change, RunOutcome, Runner};
+use crate::schedule::{close, in_session, run, select, wait};
+use crate::session::journal::{Cost, Entry};
 use crate::session::lane::{self, Held, Lane, LaneRecord};
 use crate::session::liveness::{Life, Process};
 use crate::session::record::SessionRecord;
 use crate::session::state::LAPSE;
+use crate::session::{LockedSession, Session};
 use crate::sleeper::{Signature, Sleeper, Until};
 use crate::text::count;
 use crate::transaction::Transaction;
@@ -50,6 +55,12 @@ const BACK: Duration = Duration::from_secs(2);
 /// How long the module has to wake, and where the client refuses it (R105), milliseconds.
 const UNHEARD: i64 = 5_000;
 const STOPPED: i64 = 1_000;
+/// How often other sessions are looked at that may have died with their watch.
+const SWEEP: Duration = Duration::from_secs(60);
+/// A stamp that is this far ahead is of a clock that went back, milliseconds.
+const AHEAD: i64 = 1_000;
+/// Fork files may come and change without a word: an idle session's are looked at again after this.
+const FILES: Duration = Duration::from_secs(30);
 /// How long the hook of the same event may take to write what it has to.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -57,8 +68,11 @@ const GRACE: Duration = Duration::from_secs(10);
 pub fn run() -> ExitCode {
     match park() {
         Ok(Some(text)) => {
-            eprintln!("{text}");
-            ExitCode::from(2)
+            // Where nobody reads it any more, nobody is to be woken.
+            match writeln!(std::io::stderr(), "{text}") {
+                Ok(()) => ExitCode::from(2),
+                Err(_) => ExitCode::SUCCESS,
+            }
         }
         Ok(None) => ExitCode::SUCCESS,
         Err(error) => {
@@ -93,7 +107,21 @@ fn park() -> Result<Option<String>> {
     }
     let Some(held) = Held::take(&session, Lane::Watch, desk.now())? else { return Ok(None) };
     let followed = matches!(event.what, What::SessionStart(_)).then(Instant::now);
-    Watch { desk, home, client, session, held, part: None, idle: None, followed, unheard: None }.wait()
+    Watch {
+        desk,
+        home,
+        client,
+        session,
+        held,
+        part: None,
+        idle: None,
+        followed,
+        unheard: None,
+        scheduled: false,
+        hooks: Attendant::default(),
+        swept: None,
+    }
+    .wait()
 }
 
 /// Waits until the hook of the same event has written what it has to: the session's record, and a prompt's turn, without
@@ -137,6 +165,12 @@ struct Watch {
     followed: Option<Instant>,
     /// Since when there is something that the module was to wake for.
     unheard: Option<Ts>,
+    /// Whether the session could have scheduled forks: there are places for them.
+    scheduled: bool,
+    /// The session's lifecycle hooks.
+    hooks: Attendant,
+    /// When other sessions were last looked at.
+    swept: Option<Instant>,
 }
 
 /// What is to be done after a look.
@@ -149,6 +183,8 @@ enum Look {
     Leave,
     /// The session is to be woken, with this text.
     Wake(String),
+    /// The session is to be woken for what scheduled forks reported, or ask of it.
+    WakeForForks(String),
     /// The client goes on in another session (R109).
     Follow(Box<Session>),
 }
@@ -161,16 +197,22 @@ impl Watch {
             sleeper.listen(&self.home, &self.session);
             let seen = Signature::of(&self.home, &self.session);
             let mut look = self.try_look();
-            if matches!(look, Look::Wake(_)) {
+            if matches!(look, Look::Wake(_) | Look::WakeForForks(_)) {
                 std::thread::sleep(SETTLE);
                 look = self.try_look();
             }
+            let attended = if matches!(look, Look::Wait(_)) { self.attend() } else { (None, None) };
             let (instant, pause) = match look {
                 Look::Wait(instant) => (instant, None),
                 // Writing it ends the sleep.
                 Look::Again => (None, Some(PAUSE)),
                 Look::Leave => return Ok(None),
                 Look::Wake(text) => {
+                    self.held.leave_to_wake(self.desk.now())?;
+                    return Ok(Some(text));
+                }
+                Look::WakeForForks(text) => {
+                    self.append(Change::Woke)?;
                     self.held.leave_to_wake(self.desk.now())?;
                     return Ok(Some(text));
                 }
@@ -184,14 +226,21 @@ impl Watch {
             };
             let follower = lane::claimant(&self.session, Lane::Follower);
             let client = self.client.as_ref().or(self.session.record.process.as_ref()).cloned();
-            let runners = self.session.state().map(|state| headless::runners(&state)).unwrap_or_default();
+            let runners = self
+                .session
+                .state()
+                .map(|state| [headless::runners(&state), wait::processes(&state.schedule)].concat())
+                .unwrap_or_default();
             let asking: Vec<Process> = self.part.iter().flat_map(Part::processes).collect();
             let mut processes: Vec<&Process> = client.iter().chain(&runners).chain(&asking).collect();
             // Its death frees the lane without a word.
             processes.extend(follower.as_ref().map(|follower| &follower.process));
             let rest = self.idle.filter(|_| self.part.is_none()).and_then(|idle| REST.checked_sub(idle.elapsed()));
             let back = if follower.is_none() { self.back_in() } else { None };
-            let within = [pause, rest, back, self.part.as_ref().and_then(Part::within)].into_iter().flatten().min();
+            let files = self.idle.filter(|_| self.scheduled).map(|_| FILES);
+            let part = self.part.as_ref().and_then(Part::within);
+            let within = [pause, rest, back, part, files, attended.1].into_iter().flatten().min();
+            let instant = instant.into_iter().chain(attended.0).min();
             sleeper.sleep(&self.home, &self.session, &seen, &Until { instant, within, processes, reader: false });
         }
     }
@@ -223,7 +272,11 @@ impl Watch {
     }
 
     fn look(&mut self) -> Result<Look> {
-        if !self.held.wanted() || self.client_gone() {
+        if !self.held.wanted() {
+            return Ok(Look::Leave);
+        }
+        if self.client_gone() {
+            self.close()?;
             return Ok(Look::Leave);
         }
         let Some(session) = Session::open(&self.home, &self.session.record.id)? else { return Ok(Look::Leave) };
@@ -240,7 +293,95 @@ impl Watch {
             let next = record.moved_to.as_ref().and_then(|id| Session::open(&self.home, id).ok().flatten());
             return Ok(next.map_or(Look::Wait(None), |next| Look::Follow(Box::new(next))));
         }
-        self.news()
+        match self.news()? {
+            Look::Wait(next) => self.schedule(next),
+            other => Ok(other),
+        }
+    }
+
+    /// Looks at the schedule of forks: what is due is issued and started. `next`: when to look again for other reasons.
+    fn schedule(&mut self, next: Option<Ts>) -> Result<Look> {
+        let now = self.desk.now();
+        let state = self.session.state()?;
+        let record = &state.schedule;
+        if record.is_ahead_of(now.plus(AHEAD)) {
+            self.append(Change::Clock { now })?;
+            return Ok(Look::Again);
+        }
+        if wait::may_be_dead(record) && run::harvest(&mut self.lock()?, now)? {
+            return Ok(Look::Again);
+        }
+        if let Some(late) = in_session::unstarted(record, now).next() {
+            let why = "nobody started it in the session";
+            in_session::end(
+                &self.desk,
+                &self.home,
+                &self.session.record.id,
+                late,
+                RunOutcome::Failed,
+                why,
+                Cost::default(),
+            )?;
+            return Ok(Look::Again);
+        }
+        self.scheduled = false;
+        // Nothing is issued in the middle of a turn (W1).
+        if record.closed.is_some() || record.stopped.is_none() || state.open_turn(now).is_some() {
+            return Ok(Look::Wait(next));
+        }
+        if let Some(text) = wait::wake(record).map(ToOwned::to_owned).or_else(|| in_session::request(record)) {
+            return Ok(Look::WakeForForks(text));
+        }
+        let Some(mut known) = Known::read(&self.desk, &self.session.record, record)? else {
+            return Ok(Look::Wait(next));
+        };
+        self.scheduled = true;
+        let view = known.view(&state, false, now);
+        let standings = select::select(&view);
+        if select::due(&view, &standings).is_empty() {
+            return Ok(Look::Wait(next.into_iter().chain(select::next(&view, &standings)).min()));
+        }
+        let issued = issue::in_pause(&self.desk, &self.home, &self.session, &mut known)?;
+        let own: Vec<TurnId> =
+            issued.iter().filter(|issue| issue.runner == Runner::Headless).map(|issue| issue.run).collect();
+        if !own.is_empty() {
+            run::start(&self.desk, &self.session.record, &own)?;
+        }
+        Ok(Look::Again)
+    }
+
+    fn lock(&self) -> Result<LockedSession> {
+        Session::open(&self.home, &self.session.record.id)?.context("the session is gone")?.lock(self.desk.deadline())
+    }
+
+    fn append(&self, change: Change) -> Result<()> {
+        self.lock()?.append(&[Entry::schedule(self.desk.now(), change)])
+    }
+
+    /// Closes the session of a client that died without a word.
+    fn close(&self) -> Result<()> {
+        match Session::open(&self.home, &self.session.record.id)? {
+            Some(session) => close::gone(&self.desk, &self.home, session, Place::Own).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Sees to the lifecycle hooks, and now and then to sessions that died with their watch. It must not keep the session from being
+    /// woken.
+    fn attend(&mut self) -> (Option<Ts>, Option<Duration>) {
+        if self.swept.is_none_or(|swept| swept.elapsed() >= SWEEP) {
+            self.swept = Some(Instant::now());
+            if let Err(error) = close::sweep(&self.desk, &self.home, Some(&self.session.record.id)) {
+                errors::note(&format!("watch: {error:#}"));
+            }
+        }
+        match self.hooks.look(&self.desk, &self.home, &self.session, []) {
+            Ok((instant, within)) => (instant, within.into_iter().chain([SWEEP]).min()),
+            Err(error) => {
+                errors::note(&format!("watch: {error:#}"));
+                (None, Some(SWEEP))
+            }
+        }
     }
 
     fn news(&mut self) -> Result<Look> {

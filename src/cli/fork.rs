@@ -19,6 +19,8 @@ use crate::ids::{AgentId, ThreadId, TurnId};
 use crate::page::Page;
 use crate::page::state::TurnOutcome;
 use crate::refused::Refused;
+use crate::schedule::in_session;
+use crate::schedule::record::{Change, Run as ScheduledRun, RunOutcome, Runner};
 use crate::session::Session;
 use crate::session::journal::{Cost, Entry, Evidence, Naming, Outcome};
 use crate::session::state::ForkTurn;
@@ -177,12 +179,31 @@ fn of_turn(run: &Run, speaker: &Speaker, wanted: impl Fn(&ForkTurn) -> bool) -> 
     Ok(None)
 }
 
+/// Finds the session and the run of a scheduled fork that goes on in the client.
+fn of_run(
+    run: &Run,
+    speaker: &Speaker,
+    wanted: impl Fn(&ScheduledRun) -> bool,
+) -> Result<Option<(Session, ScheduledRun)>> {
+    let Some(session) = run.session(speaker)? else { return Ok(None) };
+    let found = session.state()?.schedule.runs.iter().rev().find(|run| wanted(run)).cloned();
+    Ok(found.map(|found| (session, found)))
+}
+
 fn no_turn(what: &str) -> Refused {
     Refused::input(format!("there is no turn of a fork for {what}: `leaf fork list` shows what there is"))
 }
 
 fn started(run: &Run, turn: TurnId, agent: &AgentId) -> Result<()> {
     let speaker = modules(run)?;
+    if let Some((session, scheduled)) = of_run(run, &speaker, |other| other.issue.run == turn)? {
+        let go = scheduled.over.is_none() && scheduled.agent.as_ref().is_none_or(|known| known == agent);
+        if go && scheduled.agent.is_none() {
+            let change = Change::Begun { run: turn, process: None, agent: Some(agent.clone()) };
+            session.lock(run.desk.deadline())?.append(&[Entry::schedule(run.desk.now(), change)])?;
+        }
+        return output::print_json(&serde_json::json!({ "action": if go { "go" } else { "stop" } }));
+    }
     let found = of_turn(run, &speaker, |other| other.id == turn)?;
     let (page, _) = found.ok_or_else(|| no_turn(&turn.to_string()))?;
     let mut tx = Transaction::open(&run.desk, page, run.desk.deadline())?;
@@ -204,6 +225,22 @@ struct EndedJson {
 fn ended(run: &Run, turn: Option<TurnId>, agent: Option<&AgentId>, failed: bool, cost: Cost) -> Result<()> {
     let speaker = modules(run)?;
     let text = stdin_text()?;
+    let scheduled = of_run(run, &speaker, |other| match (turn, agent) {
+        (Some(turn), _) => other.issue.run == turn,
+        (None, agent) => agent.is_some() && other.agent.as_ref() == agent,
+    })?;
+    if let Some((session, scheduled)) = scheduled {
+        // What a module reports again, or tells the cost of, is over.
+        if scheduled.over.is_none() {
+            let outcome = if failed { RunOutcome::Failed } else { RunOutcome::Completed };
+            let home = run.desk.make_home()?;
+            in_session::end(&run.desk, &home, &session.record.id, scheduled.issue.run, outcome, &text, cost)?;
+        }
+        let quiet = scheduled.issue.runner == Runner::Module;
+        return output::print_json(
+            &serde_json::json!({ "outcome": null, "thread": null, "wake": false, "scheduled": quiet }),
+        );
+    }
     let wanted = |other: &ForkTurn| match (turn, agent) {
         (Some(turn), _) => other.id == turn,
         (None, agent) => agent.is_some() && other.agent.as_ref() == agent,

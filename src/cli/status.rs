@@ -1,6 +1,7 @@
 //! `leaf status`, and what page state takes from the session.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -19,11 +20,12 @@ use crate::refused::Refused;
 use crate::rules::holding::{Reading, Seat};
 use crate::rules::keep_back;
 use crate::rules::way::Way;
+use crate::schedule::{close, lifecycle};
 use crate::session::Session;
 use crate::session::journal::Cost;
 use crate::session::lane::{self, Lane};
 use crate::session::record::SessionRecord;
-use crate::session::state::{Spent, TurnState};
+use crate::session::state::{Spent, State, TurnState};
 use crate::text;
 use crate::trust::Standing;
 
@@ -63,8 +65,63 @@ struct StatusJson {
     format: u32,
     sessions: Vec<SessionStatus>,
     unread: Vec<PageStatus>,
+    /// Sessions that are open though nobody would come back to them.
+    stale: Vec<Stale>,
+    /// The sessions that closed last.
+    closed: Vec<Closed>,
     damaged: Vec<String>,
     trust: Standing,
+}
+
+#[derive(Serialize)]
+struct Stale {
+    id: SessionId,
+    cwd: String,
+    active: Ts,
+}
+
+#[derive(Serialize)]
+struct Closed {
+    id: SessionId,
+    cwd: String,
+    at: Ts,
+    reason: String,
+}
+
+/// A session's schedule.
+#[derive(Serialize)]
+struct Scheduled {
+    open: bool,
+    stale: bool,
+    /// Since when it is idle, as its forks and hooks count it.
+    idle_since: Option<Ts>,
+    /// The runs that are not over.
+    runs: Vec<ScheduledRun>,
+    /// The reports that wait for its next prompt.
+    reports: Vec<Waiting>,
+    /// How much that happened its lifecycle hooks were not told of yet.
+    hooks_owed: usize,
+}
+
+/// A scheduled fork's run that is not over.
+#[derive(Serialize)]
+struct ScheduledRun {
+    run: TurnId,
+    fork: String,
+    moment: String,
+    since: Ts,
+    pid: Option<i32>,
+    agent_id: Option<AgentId>,
+    /// The forks whose runs it waits for.
+    waits_for: Vec<String>,
+}
+
+/// A report that waits.
+#[derive(Serialize)]
+struct Waiting {
+    run: TurnId,
+    fork: String,
+    since: Option<Ts>,
 }
 
 #[derive(Serialize)]
@@ -85,6 +142,7 @@ struct SessionStatus {
     lines: usize,
     kept_back: Vec<KeptBack>,
     forks: Vec<Running>,
+    schedule: Scheduled,
     spent: Spent,
     pages: Vec<PageStatus>,
 }
@@ -153,6 +211,8 @@ pub fn run(run: &Run) -> Result<()> {
     let mut unread = Vec::new();
     // One record that can't be read must not hide the others.
     let mut damaged = Vec::new();
+    let mut stale = Vec::new();
+    let mut ended: Vec<Session> = Vec::new();
     if let Some(home) = run.desk.home()? {
         for session in Session::all(&home)? {
             let wanted = run.common.session.as_ref().map_or(session.record.lives(), |id| *id == session.record.id);
@@ -161,6 +221,14 @@ pub fn run(run: &Run) -> Result<()> {
                     Ok(status) => sessions.push(status),
                     Err(error) => damaged.push(format!("session {}: {error:#}", session.record.id)),
                 }
+            } else if session.record.ended.is_some() {
+                ended.push(session);
+            } else if let Ok(state) = session.state()
+                && state.schedule.is_open()
+            {
+                // Its client is dead, and nobody saw it yet.
+                let active = state.active.max(session.record.started);
+                stale.push(Stale { id: session.record.id, cwd: session.record.cwd, active });
             }
         }
         for id in Page::all(&home)? {
@@ -189,9 +257,11 @@ pub fn run(run: &Run) -> Result<()> {
     }
     sessions.sort_by_key(|session| session.active);
     sessions.reverse();
+    let closed = if run.common.session.is_none() { closed(ended) } else { Vec::new() };
     let trust = trust::standing(run)?;
     if run.common.json {
-        return output::print_json(&StatusJson { format: crate::FORMAT, sessions, unread, damaged, trust });
+        let format = crate::FORMAT;
+        return output::print_json(&StatusJson { format, sessions, unread, stale, closed, damaged, trust });
     }
     let mut out = String::new();
     for session in &sessions {
@@ -205,6 +275,20 @@ pub fn run(run: &Run) -> Result<()> {
         out.push_str(
             "no session runs, and nothing waits: `leaf install` puts leaf into Claude Code, `leaf demo` shows it\n",
         );
+    }
+    for session in &stale {
+        let _ = writeln!(
+            out,
+            "session {}  {}  stale: its client is dead since {} or later; leaf prune closes it",
+            text::one_line(session.id.as_str()),
+            text::one_line(&session.cwd),
+            session.active.brief()
+        );
+    }
+    for session in &closed {
+        let id = text::one_line(session.id.as_str());
+        let line = format!("closed {}  {id}  {}", session.at.brief(), text::one_line(&session.reason));
+        let _ = writeln!(out, "{}", styled(Style::Dim, &line));
     }
     for line in &damaged {
         let _ = writeln!(out, "damaged: {} (`leaf doctor` says more)", text::one_line(line));
@@ -248,6 +332,7 @@ fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionSta
         follower: follower.is_some(),
         follower_since: follower.as_ref().map(|holder| holder.since),
         follower_pid: follower.as_ref().map(|holder| holder.process.pid),
+        schedule: scheduled(run, session, state)?,
         lines: state.clerk.len(),
         kept_back,
         spent: state.spent,
@@ -272,6 +357,46 @@ fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionSta
             })
             .collect(),
         pages: pages.iter().map(|page| page_status(run, page)).collect::<Result<_>>()?,
+    })
+}
+
+/// Returns the sessions that closed last, the newest first.
+fn closed(mut ended: Vec<Session>) -> Vec<Closed> {
+    const MOST: usize = 8;
+    ended.sort_by_key(|session| std::cmp::Reverse(session.record.ended));
+    let of = |session: Session| {
+        let closed = session.state().ok()?.schedule.closed?;
+        Some(Closed { id: session.record.id, cwd: session.record.cwd, at: closed.at, reason: closed.reason })
+    };
+    ended.into_iter().filter_map(of).take(MOST).collect()
+}
+
+fn scheduled(run: &Run, session: &Session, state: &State) -> Result<Scheduled> {
+    let record = &state.schedule;
+    let forks = |runs: &[TurnId]| runs.iter().filter_map(|id| Some(record.run(*id)?.issue.fork.clone())).collect();
+    let open = record.runs.iter().filter(|run| run.over.is_none());
+    let waiting = record.runs.iter().filter(|run| run.report.is_some());
+    let settings = run.desk.schedule(Path::new(&session.record.cwd)).0;
+    let idle = lifecycle::pause_begins(record, &settings).filter(|since| *since <= run.desk.now());
+    Ok(Scheduled {
+        open: record.is_open(),
+        stale: record.is_open() && close::is_abandoned(&run.desk, session)?,
+        idle_since: idle.filter(|_| state.open_turn(run.desk.now()).is_none()),
+        runs: open
+            .map(|run| ScheduledRun {
+                run: run.issue.run,
+                fork: run.issue.fork.clone(),
+                moment: run.issue.label.clone(),
+                since: run.begun.unwrap_or(run.issued),
+                pid: run.process.as_ref().map(|process| process.pid),
+                agent_id: run.agent.clone(),
+                waits_for: if run.is_held() { forks(&run.issue.waits_for) } else { Vec::new() },
+            })
+            .collect(),
+        reports: waiting
+            .map(|run| Waiting { run: run.issue.run, fork: run.issue.fork.clone(), since: run.over })
+            .collect(),
+        hooks_owed: record.happened.len(),
     })
 }
 
@@ -344,6 +469,7 @@ fn session_text(session: &SessionStatus, now: Ts, out: &mut String) {
         let shared = session.forks.iter().filter(|other| other.name == fork.name).count() > 1;
         fork_text(fork, shared, out);
     }
+    schedule_text(&session.schedule, out);
     spent_text(session.spent, out);
     for page in &session.pages {
         page_text(page, out);
@@ -377,6 +503,31 @@ fn fork_text(fork: &Running, shared: bool, out: &mut String) {
         // A run that leaf did not start may have no name.
         if name.is_empty() || shared { fork.turn.to_string() } else { name.clone() }
     );
+}
+
+fn schedule_text(schedule: &Scheduled, out: &mut String) {
+    if schedule.stale {
+        out.push_str("  stale: nobody would come back to it; leaf prune closes it\n");
+    }
+    for run in &schedule.runs {
+        let (fork, moment) = (text::one_line(&run.fork), text::one_line(&run.moment));
+        if !run.waits_for.is_empty() {
+            let names = run.waits_for.iter().map(|name| text::one_line(name)).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(out, "  scheduled fork {fork} ({moment}): waits for {names}");
+            continue;
+        }
+        let process = run.pid.map_or(String::new(), |pid| format!(", pid {pid}"));
+        let since = run.since.brief();
+        let _ = writeln!(
+            out,
+            "  scheduled fork {fork} ({moment}): running since {since}{process}; stop: leaf fork stop scheduled-{fork}"
+        );
+    }
+    if !schedule.reports.is_empty() {
+        let names: Vec<String> = schedule.reports.iter().map(|report| text::one_line(&report.fork)).collect();
+        let number = text::count(names.len(), "report");
+        let _ = writeln!(out, "  {number} for the next prompt: {}; leaf runs tells more", names.join(", "));
+    }
 }
 
 fn spent_text(spent: Spent, out: &mut String) {

@@ -126,7 +126,10 @@ impl Run {
         let Some(agent) = &self.agent else { return Ok(()) };
         let speaker = self.desk.speaker()?;
         let open = match self.session(&speaker)? {
-            Some(session) => session.state()?.open_fork(agent).is_some(),
+            Some(session) => {
+                let state = session.state()?;
+                state.open_fork(agent).is_some() || state.schedule.run_of(agent).is_some_and(|run| run.over.is_none())
+            }
             None => false,
         };
         if open { Ok(()) } else { Err(no_turn(agent.as_str()).into()) }
@@ -327,6 +330,22 @@ impl Desktop<'_> {
     /// Where the agent has no open turn (R68).
     pub fn fork(&self) -> Result<Option<Actor>> {
         let state = self.tx.state();
+        // A scheduled fork has a turn too; it took no thread, so that it may write in none (R55).
+        let scheduled = match (&self.run.agent, self.run.turn) {
+            (Some(agent), _) => state.schedule.run_of(agent),
+            (None, Some(turn)) => state.schedule.run(turn),
+            (None, None) => None,
+        };
+        if let Some(run) = scheduled.filter(|run| run.over.is_none()) {
+            return Ok(Some(Actor {
+                turn: run.issue.run,
+                session: self.tx.page.page.record.session.clone(),
+                generation: state.generation,
+                by: By::Fork,
+                name: Some(run.name()),
+                agent: run.agent.clone(),
+            }));
+        }
         let turn = match (&self.run.agent, self.run.turn) {
             (Some(agent), _) => state.open_fork(agent).ok_or_else(|| no_turn(agent.as_str()))?,
             (None, Some(turn)) => {

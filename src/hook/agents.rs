@@ -22,8 +22,10 @@ use crate::rules::holding::Holder;
 use crate::rules::way::Way;
 use crate::rules::words::{self, Verdict};
 use crate::rules::{self, holding, prompts, take};
+use crate::schedule;
+use crate::schedule::record::{Change, RunOutcome};
 use crate::session::Session;
-use crate::session::journal::{Action, Entry, Evidence, Kind, Naming};
+use crate::session::journal::{Action, Cost, Entry, Evidence, Kind, Naming};
 use crate::session::lane::{self, Lane};
 use crate::session::state::{ForkTurn, LAPSE, RENEWAL, State};
 use crate::text::{Fence, utf16};
@@ -181,6 +183,37 @@ impl Known {
         Decision::Deny(guard::denial(rule, what, open.map(|turn| turn.id)))
     }
 
+    /// Returns the scheduled fork's run that an agent is at: it is marked, and takes no thread (Words: *scheduled*).
+    fn scheduled(&self, agent: &AgentId) -> Option<&schedule::record::Run> {
+        self.state.schedule.run_of(agent).filter(|run| run.over.is_none())
+    }
+
+    /// Returns the run of a scheduled fork that an Agent call's description names, where it is not over.
+    fn scheduled_turn(&self, description: &str) -> Option<TurnId> {
+        let run = self.state.schedule.run(take::turn_of(description)?)?;
+        run.over.is_none().then_some(run.issue.run)
+    }
+
+    /// A scheduled fork's run began in the session: its agent is known.
+    fn begin_scheduled(&mut self, run: TurnId, agent: &AgentId) -> Result<()> {
+        let change = Change::Begun { run, process: None, agent: Some(agent.clone()) };
+        let entry = Entry::schedule(self.desk.now(), change);
+        self.journal(&[entry])
+    }
+
+    fn end_scheduled(&mut self, run: TurnId, outcome: RunOutcome, text: &str) -> Result<()> {
+        schedule::in_session::end(
+            &self.desk,
+            &self.home,
+            &self.session.record.id,
+            run,
+            outcome,
+            text,
+            Cost::default(),
+        )?;
+        self.read_again()
+    }
+
     /// Whether the guard stands in this session (R114, R115).
     fn is_guarded(&self) -> bool {
         self.session.record.switches.guard
@@ -236,6 +269,10 @@ fn agents_edit(
         return Ok(denied);
     }
     if !known.state.agents.contains_key(agent) {
+        return Ok(Decision::Silent);
+    }
+    if known.state.schedule.run_of(agent).is_some() {
+        // What a scheduled fork may change, its mode says (R114).
         return Ok(Decision::Silent);
     }
     goes_on(&mut known, agent)?;
@@ -334,7 +371,8 @@ fn agents_call(
     }
     goes_on(&mut known, agent)?;
     let verdict = words::judge(command, shell);
-    if matches!(verdict, Verdict::Passes | Verdict::Mark { .. }) {
+    let ours = known.state.schedule.run_of(agent).is_some();
+    if !ours && matches!(verdict, Verdict::Passes | Verdict::Mark { .. }) {
         let turn = known.last_turn(agent).cloned();
         if let Some(denied) = guarded_line(event, &mut known, turn.as_ref(), Some(agent), shell, command) {
             return Ok(denied);
@@ -343,13 +381,14 @@ fn agents_call(
     if verdict == Verdict::Passes {
         return Ok(Decision::Silent);
     }
-    let Some(turn) = known.acts_in(agent) else {
+    let turn = known.acts_in(agent);
+    if turn.is_none() && known.scheduled(agent).is_none() {
         return Ok(Decision::Deny(
             "leaf: this agent has no open turn (R68), so that nothing it writes counts: leave the thread to main, which gets its \
              messages, and say in your final text what you found"
                 .to_owned(),
         ));
-    };
+    }
     match verdict {
         Verdict::Passes => Ok(Decision::Silent),
         Verdict::Denied(reason) => Ok(Decision::Deny(format!(
@@ -361,7 +400,9 @@ fn agents_call(
         Verdict::Mark { insert_at } => {
             let now = known.desk.now();
             let mut entries = vec![call(&known, Some(agent), event, true)];
-            if now.0 - turn.renewed.0 >= RENEWAL || turn.ending.is_some() || !turn.rests_on.is_empty() {
+            if let Some(turn) = turn
+                && (now.0 - turn.renewed.0 >= RENEWAL || turn.ending.is_some() || !turn.rests_on.is_empty())
+            {
                 entries.extend(renewal(&known, turn)?);
             }
             known.journal(&entries)?;
@@ -441,7 +482,8 @@ fn name(event: &Event<'_>, agent: &AgentId, known: &mut Known, matters: impl Fn(
     if known.state.agents.contains_key(agent) {
         return Ok(None);
     }
-    let awaits = known.state.forks.iter().any(|turn| turn.ended.is_none() && turn.agent.is_none());
+    let awaits = known.state.forks.iter().any(|turn| turn.ended.is_none() && turn.agent.is_none())
+        || known.state.schedule.runs.iter().any(|run| run.awaits_agent());
     let could_be_ours = awaits || known.state.unnamed_ended;
     if !could_be_ours && known.state.agents.is_empty() {
         return Ok(None);
@@ -466,6 +508,8 @@ fn name(event: &Event<'_>, agent: &AgentId, known: &mut Known, matters: impl Fn(
             }
         }
         known.read_again()?;
+    } else if let Some(run) = known.scheduled_turn(&meta.description) {
+        known.begin_scheduled(run, agent)?;
     } else if could_be_ours && take::turn_of(&meta.description).is_some() {
         // A turn of this client's under another session: its agent is known, and has no open turn here.
         known.journal(&[Entry { agent: Some(agent.clone()), ..Entry::new(known.desk.now(), Kind::Agent) }])?;
@@ -531,23 +575,38 @@ fn work_for(event: &Event<'_>, prompt: &str, input: &serde_json::value::RawValue
             "leaf: the turn of this fork ({turn}) is over, and its thread is yours again or answered: `leaf page state` shows which"
         ))
     };
-    let Some(known) = Known::open(event)? else { return Ok(over()) };
+    let Some(mut known) = Known::open(event)? else { return Ok(over()) };
+    if let Some(run) = known.state.schedule.run(turn) {
+        let Some((name, prompt)) = schedule::in_session::work(&known.desk, &known.session, &known.state, run)? else {
+            return Ok(over());
+        };
+        let description = schedule::in_session::description(run);
+        let given = Change::Begun { run: run.issue.run, process: None, agent: None };
+        let entry = Entry::schedule(known.desk.now(), given);
+        known.journal(&[entry])?;
+        return call_for(input, &name, &description, &prompt);
+    }
     let Some(fork) = known.state.fork(turn) else { return Ok(over()) };
     // It may be over by time alone (R38), which nobody wrote yet.
     let stands = fork.stands(known.state.generation, true, true, known.desk.now());
     Ok(match &fork.action {
         _ if !stands.runs() => over(),
         Some(Action::Spawn { name, description, prompt, .. }) if fork.way == Some(Way::Subagent) => {
-            let mut input: serde_json::Value = serde_json::from_str(input.get())?;
-            input["subagent_type"] = "fork".into();
-            input["name"] = name.as_str().into();
-            input["description"] = description.as_str().into();
-            input["prompt"] = prompt.as_str().into();
-            input["run_in_background"] = true.into();
-            Decision::Rewrite(input)
+            return call_for(input, name, description, prompt);
         }
         _ => Decision::Deny(format!("leaf: the fork of this turn ({turn}) runs already: go on with your own work")),
     })
+}
+
+/// Rewrites a call of the Agent tool so that it starts this fork.
+fn call_for(input: &serde_json::value::RawValue, name: &str, description: &str, prompt: &str) -> Result<Decision> {
+    let mut input: serde_json::Value = serde_json::from_str(input.get())?;
+    input["subagent_type"] = "fork".into();
+    input["name"] = name.into();
+    input["description"] = description.into();
+    input["prompt"] = prompt.into();
+    input["run_in_background"] = true.into();
+    Ok(Decision::Rewrite(input))
 }
 
 /// Takes what the client tells of runs besides the agents' own hooks (R36, R78).
@@ -561,6 +620,8 @@ pub fn evidence(event: &Event<'_>) -> Result<()> {
                 if let Some(mut tx) = known.transaction(&fork)? {
                     name_turn(&mut tx, fork.id, agent, Naming::AgentTool, prompt, tool_use)?;
                 }
+            } else if let Some(run) = known.scheduled_turn(description) {
+                known.begin_scheduled(run, agent)?;
             } else if let Agent::Other(parent) = &event.agent
                 && known.state.agents.contains_key(parent)
             {
@@ -570,17 +631,28 @@ pub fn evidence(event: &Event<'_>) -> Result<()> {
             Ok(())
         }
         What::NotLaunched { description } => {
+            if let Some(run) = known.scheduled_turn(description) {
+                return known.end_scheduled(run, RunOutcome::Failed, "the client refused to start it");
+            }
             match take::turn_of(description).filter(|turn| known.state.fork(*turn).is_some()) {
                 // A refused launch ends the turn (R31, R35).
                 Some(turn) => known.end(turn, Evidence::Failed, "the client refused to start it", true),
                 None => Ok(()),
             }
         }
+        What::TaskStopped(task) if scheduled_of(&known, task).is_some() => match scheduled_of(&known, task) {
+            Some(run) => known.end_scheduled(run, RunOutcome::Stopped, "it was stopped"),
+            None => Ok(()),
+        },
         What::TaskStopped(task) => match open_of(&known, task) {
             Some(turn) => known.end(turn, Evidence::TaskStop, "", true),
             None => Ok(()),
         },
         What::Prompt(Prompted::Notification(told)) => {
+            if let Some(run) = scheduled_of(&known, &told.agent) {
+                let outcome = if told.failed { RunOutcome::Failed } else { RunOutcome::Completed };
+                return known.end_scheduled(run, outcome, &told.text);
+            }
             let Some(turn) = open_of(&known, &told.agent) else { return Ok(()) };
             let rests = known.state.fork(turn).is_some_and(|turn| !turn.rests_on.is_empty());
             // Only the run's own tool use ends it (R78, R79); a rest is ended by a failure alone (R80).
@@ -594,6 +666,11 @@ pub fn evidence(event: &Event<'_>) -> Result<()> {
         What::Stop { background: Some(background), .. } => listed(&mut known, background),
         _ => Ok(()),
     }
+}
+
+/// Returns the run of a scheduled fork that an agent is at.
+fn scheduled_of(known: &Known, agent: &str) -> Option<TurnId> {
+    Some(known.scheduled(&agent.parse().ok()?)?.issue.run)
 }
 
 fn open_of(known: &Known, agent: &str) -> Option<TurnId> {
@@ -635,6 +712,9 @@ pub fn event(event: &Event<'_>) -> Result<()> {
         What::AgentStarted => began(agent, &mut known),
         What::AgentStopped { background, .. } => stopped(agent, &mut known, background),
         What::StopFailure(text) => {
+            if let Some(run) = known.scheduled(agent).map(|run| run.issue.run) {
+                return known.end_scheduled(run, RunOutcome::Failed, text);
+            }
             match known.own_turn(agent).filter(|turn| turn.begun.is_some()).map(|turn| turn.id) {
                 Some(turn) => known.end(turn, Evidence::StopFailure, text, true),
                 None => Ok(()),
@@ -646,7 +726,7 @@ pub fn event(event: &Event<'_>) -> Result<()> {
 
 /// Marks that a run of a known agent began (R79); one that leaf did not start opens a turn, named (R45).
 fn began(agent: &AgentId, known: &mut Known) -> Result<()> {
-    if known.state.agents.get(agent).is_none_or(Option::is_some) {
+    if known.state.agents.get(agent).is_none_or(Option::is_some) || known.state.schedule.run_of(agent).is_some() {
         return Ok(());
     }
     let now = known.desk.now();

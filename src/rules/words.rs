@@ -333,6 +333,8 @@ fn forbidden<'a>(mut args: impl Iterator<Item = Option<&'a str>>) -> Option<Forb
             ("", "hook") => return Some(Forbidden::Plumbing("hook")),
             ("", "watch") => return Some(Forbidden::Plumbing("watch")),
             ("", "follow") => return Some(Forbidden::Plumbing("follow")),
+            ("", "runner") => return Some(Forbidden::Plumbing("runner")),
+            ("", "lifecycle") => return Some(Forbidden::Plumbing("lifecycle")),
             ("", "turn") => return Some(Forbidden::Plumbing("turn")),
             ("", "trust") => return Some(Forbidden::User("trust")),
             ("", "thread") => noun = "thread",

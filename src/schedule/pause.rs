@@ -1,9 +1,10 @@
 //! Pauses: which prompts are the person's own doing and begin a new one, and what of a Stop's background holds it.
 
-use super::record::{Change, Record};
+use super::record::{Change, Filter, Record};
 use crate::client::{Prompted, Task};
 use crate::clock::Ts;
 use crate::ids::AgentId;
+use crate::place::Env;
 use crate::session::state::State;
 
 /// How long a notification that nobody knows may come of a wake of ours, milliseconds.
@@ -24,6 +25,22 @@ pub fn prompted(prompted: &Prompted, state: &State, now: Ts) -> Option<&'static 
 pub fn stopped(background: &[Task], state: &State) -> Change {
     let background = background.iter().filter(|task| !is_own(&task.id, None, state)).map(|task| task.id.clone());
     Change::Stopped { background: background.collect() }
+}
+
+/// Reads which forks the client's environment lets run: `LEAF_ENABLE_TAGS`, `LEAF_DISABLE_TAGS`, or by the names that autofork's users
+/// know. A list of nothing is none.
+pub fn filter(env: &Env) -> Filter {
+    let list = |name: &str| {
+        let text = env.text(&format!("LEAF_{name}")).or_else(|| env.text(&format!("AUTOFORK_{name}")))?;
+        let mut tags: Vec<String> = Vec::new();
+        for tag in text.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
+            if !tags.iter().any(|other| other == tag) {
+                tags.push(tag.to_owned());
+            }
+        }
+        (!tags.is_empty()).then_some(tags)
+    };
+    Filter { enable: list("ENABLE_TAGS"), disable: list("DISABLE_TAGS") }
 }
 
 /// Whether an agent, or the tool use that started it, is one of ours.

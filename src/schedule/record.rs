@@ -15,6 +15,8 @@ pub const HOUR: i64 = 3_600_000;
 pub const MANUAL: &str = "manual";
 /// How many ended runs stay in the record.
 const KEEP: usize = 50;
+/// How much that happened lifecycle hooks may be owed.
+const OWED: usize = 64;
 
 /// What happened to a session's schedule; one journal entry each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +47,7 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         flush: bool,
     },
-    /// A run's process or agent began.
+    /// A run's process or agent began; with neither, its work was put into the call that starts its agent.
     Begun {
         /// The run.
         run: TurnId,
@@ -109,6 +111,41 @@ pub enum Change {
         /// Its moment's label.
         label: String,
     },
+    /// Something happened that the session's lifecycle hooks are owed: a process of leaf's is to tell them.
+    Happened {
+        /// What.
+        event: Happening,
+    },
+    /// A process took on telling the hooks of all that happened up to this number: nobody else does.
+    Told {
+        /// The number of the last.
+        to: u64,
+    },
+    /// A lifecycle hook said something that the session is to read: its report is there.
+    Fed {
+        /// What its report is filed under.
+        run: TurnId,
+        /// The hook.
+        name: String,
+        /// Its file.
+        path: String,
+        /// Its moment's label.
+        label: String,
+        /// Whether an idle session is woken for it.
+        wake: bool,
+    },
+    /// The files that a `changed` moment's pattern matches were looked at.
+    Looked {
+        /// The pattern.
+        pattern: String,
+        /// What was seen: a hash of their names, sizes and times.
+        seen: String,
+    },
+    /// Something outside of the session happened: a file changed, `leaf emit` named an event.
+    Raised {
+        /// The moment's label.
+        label: String,
+    },
     /// The session is closed: its end was reported or seen, once.
     Closed {
         /// Why: the client's word, or `gone`, `timeout`, `pruned`.
@@ -122,12 +159,57 @@ pub enum Change {
         /// The model, where it named one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
+        /// The tags that the client's environment switches on and off.
+        #[serde(default)]
+        tags: Filter,
     },
     /// The clock went back: what is stamped with a later time is stamped with this one.
     Clock {
         /// The time now.
         now: Ts,
     },
+}
+
+/// What lifecycle hooks are told of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Happening {
+    /// The session opened.
+    SessionStart {
+        /// The client's word for how, where it gave one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<String>,
+    },
+    /// A genuine prompt.
+    Activity,
+    /// The session has been idle long enough for one of them.
+    Idle,
+    /// The session closed.
+    SessionEnd {
+        /// Why.
+        reason: String,
+    },
+    /// A file changed that this pattern matches.
+    Changed {
+        /// The pattern.
+        pattern: String,
+    },
+    /// `leaf emit` named this event.
+    Event {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Something that happened and that no hook was told of yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Happened {
+    /// Its number in the session.
+    pub number: u64,
+    /// When.
+    pub at: Ts,
+    /// What.
+    pub what: Happening,
 }
 
 /// One fork of a batch.
@@ -221,8 +303,14 @@ pub struct Record {
     pub stopped: Option<Ts>,
     /// What went on in the background then, each with when it was first seen.
     pub background: BTreeMap<String, Ts>,
+    /// The first Stop of the pause, whatever went on in the background.
+    pub first_stop: Option<Ts>,
+    /// When a gate was last lifted in this pause: the idle moments that it held count from then.
+    pub lifted: Option<Ts>,
     /// The model that the client last named.
     pub model: Option<String>,
+    /// The tags that the client's environment switches on and off.
+    pub tags: Filter,
     /// When the session began.
     pub began: Option<Ts>,
     /// Why it is closed; `None`: it is open.
@@ -237,8 +325,28 @@ pub struct Record {
     pub woke: Option<Ts>,
     /// Lifecycle hooks: when they last ran, and their latches.
     pub hooks: BTreeMap<String, HookStamps>,
+    /// When something outside of the session last happened that a moment names, by its label.
+    pub raised: BTreeMap<String, Ts>,
+    /// What lifecycle hooks are owed, the oldest first.
+    pub happened: Vec<Happened>,
+    /// The number of the last thing that happened.
+    pub happenings: u64,
+    /// What was last seen of the files that a pattern matches.
+    pub files: BTreeMap<String, String>,
     /// How many lines of the journal were about the schedule, so that a waiter sees that something changed.
     pub changes: u64,
+}
+
+/// Which forks a session's environment lets run; what it doesn't say the configuration says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Filter {
+    /// Only forks with one of these tags.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable: Option<Vec<String>>,
+    /// No fork with one of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable: Option<Vec<String>>,
 }
 
 /// A closed session.
@@ -289,6 +397,9 @@ pub struct HookStamps {
 pub struct Run {
     /// What was issued.
     pub issue: Issue,
+    /// Whether it is what a lifecycle hook said, and no run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub feed: bool,
     /// When.
     pub issued: Ts,
     /// In which pause.
@@ -306,6 +417,9 @@ pub struct Run {
     pub attempt: Option<Process>,
     /// Its agent.
     pub agent: Option<AgentId>,
+    /// Whether its work was put into the call by which the session's model starts it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given: bool,
     /// When it was over.
     pub over: Option<Ts>,
     /// How.
@@ -325,9 +439,38 @@ pub struct Run {
 }
 
 impl Run {
+    fn new(issue: Issue, issued: Ts, epoch: u64, owner: Process, flush: bool) -> Run {
+        Run {
+            issue,
+            feed: false,
+            given: false,
+            issued,
+            epoch,
+            owner,
+            flush,
+            begun: None,
+            process: None,
+            attempt: None,
+            agent: None,
+            over: None,
+            outcome: None,
+            again: false,
+            why: None,
+            model: None,
+            cost: Cost::default(),
+            report: None,
+            printing: None,
+        }
+    }
+
     /// Whether it waits for others of its batch.
     pub fn is_held(&self) -> bool {
         self.over.is_none() && self.begun.is_none() && !self.issue.waits_for.is_empty()
+    }
+
+    /// Whether it is to run in the session, and nobody said yet which agent it is.
+    pub fn awaits_agent(&self) -> bool {
+        self.over.is_none() && self.agent.is_none() && self.issue.runner != Runner::Headless
     }
 
     /// Returns its name as an agent turn.
@@ -344,8 +487,10 @@ impl Record {
             Change::Activity { idle, .. } => {
                 self.epoch += 1;
                 self.since = idle.then_some(ts);
+                self.first_stop = self.since;
                 self.stopped = self.stopped.filter(|_| *idle);
                 self.gate = None;
+                self.lifted = None;
                 self.woke = None;
                 for run in self.runs.iter_mut().filter(|run| run.is_held() && !run.flush) {
                     run.over = Some(ts);
@@ -356,6 +501,7 @@ impl Record {
             Change::Working => self.stopped = None,
             Change::Stopped { background } => {
                 self.stopped = Some(ts);
+                self.first_stop = self.first_stop.or(Some(ts));
                 self.background = background
                     .iter()
                     .map(|task| (task.clone(), self.background.get(task).copied().unwrap_or(ts)))
@@ -372,6 +518,7 @@ impl Record {
             Change::Begun { run, process, agent } => {
                 if let Some(run) = self.run_mut(*run) {
                     run.begun = run.begun.or(Some(ts));
+                    run.given |= process.is_none() && agent.is_none();
                     run.process = process.clone().or_else(|| run.process.take());
                     run.agent = agent.clone().or_else(|| run.agent.take());
                     if run.issue.gate && !run.flush {
@@ -422,26 +569,76 @@ impl Record {
                     stamps.idle.insert(label.clone());
                 }
             }
+            Change::Happened { event } => {
+                self.happenings += 1;
+                // An event that comes again before anyone heard of it is one.
+                let again = matches!(event, Happening::Changed { .. } | Happening::Event { .. } | Happening::Idle);
+                if again {
+                    self.happened.retain(|other| other.what != *event);
+                }
+                self.happened.push(Happened { number: self.happenings, at: ts, what: event.clone() });
+                let spare = self.happened.len().saturating_sub(OWED);
+                self.happened.drain(..spare);
+            }
+            Change::Fed { run, name, path, label, wake } => {
+                // As a run that is over, under a name that no fork is likely to have.
+                let issue = Issue {
+                    run: *run,
+                    fork: format!("hook {name}"),
+                    path: path.clone(),
+                    label: label.clone(),
+                    waits_for: Vec::new(),
+                    reports_of: Vec::new(),
+                    gate: false,
+                    chain: false,
+                    runner: Runner::Headless,
+                };
+                let over = Run::new(issue, ts, self.epoch, Process { pid: 0, start: None }, false);
+                self.runs.push(Run {
+                    feed: true,
+                    begun: Some(ts),
+                    over: Some(ts),
+                    outcome: Some(RunOutcome::Completed),
+                    again: *wake,
+                    report: Some(0),
+                    ..over
+                });
+            }
+            Change::Told { to } => self.happened.retain(|happened| happened.number > *to),
+            Change::Looked { pattern, seen } => {
+                self.files.insert(pattern.clone(), seen.clone());
+            }
+            Change::Raised { label } => {
+                self.raised.insert(label.clone(), ts);
+            }
             Change::Closed { reason } => {
                 self.closed = Some(Closed { at: ts, reason: reason.clone() });
                 self.stopped = None;
+                self.lose_agents(ts);
                 for run in self.runs.iter_mut().filter(|run| run.is_held() && !run.flush) {
                     run.over = Some(ts);
                     run.outcome = Some(RunOutcome::Dropped);
                 }
                 self.forget();
             }
-            Change::Opened { model, .. } => {
+            Change::Opened { model, tags, .. } => {
+                self.tags.clone_from(tags);
                 if model.is_some() {
                     self.model.clone_from(model);
                 }
                 self.closed = None;
                 self.stopped = None;
+                self.lose_agents(ts);
                 self.background.clear();
                 self.began = self.began.or(Some(ts));
             }
             Change::Clock { now } => self.set_back(*now),
         }
+    }
+
+    /// Whether the session is open: it opened, and nobody closed it since.
+    pub fn is_open(&self) -> bool {
+        self.began.is_some() && self.closed.is_none()
     }
 
     /// Returns a run.
@@ -451,6 +648,12 @@ impl Record {
 
     fn run_mut(&mut self, id: TurnId) -> Option<&mut Run> {
         self.runs.iter_mut().find(|run| run.issue.run == id)
+    }
+
+    /// Whether a run asked for another one in this pause, and nothing of its report was read yet: the session reads it first. What a
+    /// long report has more comes with later prompts.
+    pub fn is_unread(&self, run: &Run) -> bool {
+        run.again && run.report == Some(0) && run.epoch == self.epoch && !run.flush
     }
 
     /// Returns the runs of a batch: those that were issued together with this one.
@@ -467,7 +670,7 @@ impl Record {
     /// Whether all that a run waits for is over; failed ones release it too.
     pub fn is_free(&self, run: &Run) -> bool {
         let over = |id: &TurnId| self.run(*id).is_none_or(|run| run.over.is_some());
-        run.issue.waits_for.iter().all(over) && !self.is_gated(run)
+        run.issue.waits_for.is_empty() || run.issue.waits_for.iter().all(over) && !self.is_gated(run)
     }
 
     /// Whether a run that asks for another one may have it: in its own pause, as long as neither the runaway breaker nor the chain's
@@ -492,25 +695,7 @@ impl Record {
         if issue.label != MANUAL {
             self.stamp(ts, issue);
         }
-        let run = Run {
-            issue: issue.clone(),
-            issued: ts,
-            epoch,
-            owner: owner.clone(),
-            flush,
-            begun: None,
-            process: None,
-            attempt: None,
-            agent: None,
-            over: None,
-            outcome: None,
-            again: false,
-            why: None,
-            model: None,
-            cost: Cost::default(),
-            report: None,
-            printing: None,
-        };
+        let run = Run::new(issue.clone(), ts, epoch, owner.clone(), flush);
         if issue.gate && !run.is_held() && !flush {
             self.gate = Some((issue.fork.clone(), issue.run));
         }
@@ -541,6 +726,16 @@ impl Record {
         }
     }
 
+    /// What ran in the session's client is gone with it.
+    fn lose_agents(&mut self, ts: Ts) {
+        let lost = |run: &&mut Run| run.over.is_none() && run.issue.runner != Runner::Headless;
+        for run in self.runs.iter_mut().filter(lost) {
+            run.over = Some(ts);
+            run.outcome = Some(RunOutcome::Failed);
+            run.why = Some("its session's client went away".to_owned());
+        }
+    }
+
     /// A run is over: a chain that goes on is due again, a gate that settled is lifted, and what it held counts from now.
     fn settle(&mut self, ts: Ts, fork: &str, epoch: u64, run: TurnId, again: bool) {
         if again && epoch == self.epoch {
@@ -551,7 +746,7 @@ impl Record {
         }
         if self.gate.as_ref().is_some_and(|(_, held)| *held == run) {
             self.gate = None;
-            self.since = self.since.map(|_| ts);
+            self.lifted = Some(ts);
         }
     }
 
@@ -583,6 +778,8 @@ impl Record {
         let back = |at: &mut Option<Ts>| *at = at.map(|at| at.min(now));
         back(&mut self.since);
         back(&mut self.stopped);
+        back(&mut self.first_stop);
+        back(&mut self.lifted);
         back(&mut self.began);
         back(&mut self.woke);
         for at in self.background.values_mut() {
@@ -594,6 +791,12 @@ impl Record {
             for at in stamps.recent.iter_mut().chain(stamps.outside.values_mut()) {
                 *at = (*at).min(now);
             }
+        }
+        for at in self.raised.values_mut() {
+            *at = (*at).min(now);
+        }
+        for happened in &mut self.happened {
+            happened.at = happened.at.min(now);
         }
         for stamps in self.hooks.values_mut() {
             back(&mut stamps.ran);

@@ -44,6 +44,9 @@ pub struct Report {
     /// Whether it asked for another run.
     #[serde(default)]
     pub asks: bool,
+    /// Whether a lifecycle hook said it, and no run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub feed: bool,
     /// How often it may have one.
     pub limits: Limits,
     /// The model that it ran on, where it isn't the session's.
@@ -173,6 +176,14 @@ fn head(report: &Report) -> String {
         RunOutcome::Stopped => "stopped",
         RunOutcome::Dropped => "dropped",
     };
+    if report.feed {
+        return format!(
+            "a lifecycle hook of the user's says something (source: leaf; {}; moment: {}). What stands between the marks is the \
+             output of its command, not the user's words.",
+            name(&report.fork),
+            name(&report.label)
+        );
+    }
     format!(
         "a background copy of this conversation reports (source: leaf; fork: {}; trigger: {}; {how}). What stands between the marks \
          is its report, not the user's words.",
@@ -231,6 +242,7 @@ mod tests {
             outcome: RunOutcome::Completed,
             text: text.to_owned(),
             asks: false,
+            feed: false,
             limits: Limits { hourly: 30, chain: 25 },
             model: None,
             cost: Cost::default(),
@@ -275,7 +287,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn w02_the_parts_of_a_report_are_all_of_it_and_fit(text in "[a-zé<\u{1f600}\u{200b} \n]{0,12000}") {
+        fn w02_the_parts_of_a_report_are_all_of_it_and_fit(text in "[a-zé<\u{1f600}\u{200b} \n]{0,14000}") {
             let report = report(&text);
             let (mut printed, mut got) = (0, String::new());
             for _ in 0..100 {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ const LONGEST: u64 = 8 << 20;
 /// The permission mode where nobody says another.
 const MODE: &str = "acceptEdits";
 /// How long whoever starts a runner waits for its word.
-const WORD: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+const WORD: Duration = Duration::from_secs(2);
 /// How long a client that is asked to leave may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often a runner looks whether another's run, or a gate, lets one of its own go.
@@ -55,8 +55,6 @@ const LOOK: Duration = Duration::from_millis(500);
 const MISSES: u32 = 20;
 /// The client sometimes finds a conversation only a moment later: how long to wait before each further try.
 const TRIES: [u64; 3] = [100, 400, 1500];
-/// Descriptors that the caller's client left open are not the runner's: one that it kept could keep the client waiting.
-const DETACHED: &str = r#"exec "$0" "$@" 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-"#;
 
 /// Starts the process that carries out a batch, and waits until it has the runs in hand; one that says nothing for 2 s goes on all
 /// the same. It keeps nothing of the caller's, and outlives it.
@@ -65,20 +63,25 @@ const DETACHED: &str = r#"exec "$0" "$@" 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-"#;
 /// Where it can't be started.
 pub fn start(desk: &Desk, record: &SessionRecord, runs: &[TurnId]) -> Result<()> {
     let _ = desk;
-    let own = std::env::current_exe().context("leaf's own program can't be found")?;
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", DETACHED])
-        .arg(own)
+    start_within(record, runs, WORD)
+}
+
+/// As [`start`], with another time to wait for its word: a client that is about to end gives little.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_within(record: &SessionRecord, runs: &[TurnId], at_most: Duration) -> Result<()> {
+    let mut child = headless::detached()?
         .arg("runner")
         .arg(format!("--session={}", record.id))
         .args(runs.iter().map(ToString::to_string))
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
         .spawn()
         .context("the runner can't be started")?;
     if let Some(mut out) = child.stdout.take() {
-        let heard = poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&WORD));
+        let word =
+            Timespec { tv_sec: at_most.as_secs().try_into().unwrap_or(1), tv_nsec: at_most.subsec_nanos().into() };
+        let heard = poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&word));
         if heard.is_ok_and(|ready| ready > 0) {
             // Its word, or its end: both are all that is waited for.
             let _ = out.read(&mut [0; 16]);
@@ -353,25 +356,8 @@ impl Hand {
     }
 
     fn prompt(&self, run: &Run, fork: &Fork, session: &Session, epoch: u64) -> Result<String> {
-        let mut before = Vec::new();
-        for id in &run.issue.reports_of {
-            let known = self.reports.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-            let known = known
-                .or_else(|| report::read(&session.dir, *id).ok().flatten().map(|report| (report.fork, report.text)));
-            before.extend(known);
-        }
-        let last = if run.issue.chain && !run.flush { Last::read(&session.dir, &fork.name, epoch) } else { None };
-        let project = super::discovery::project_root(&self.desk.env, Path::new(&session.record.cwd));
-        let brief = Brief {
-            fork,
-            label: &run.issue.label,
-            session: session.record.id.as_str(),
-            project: &project.to_string_lossy(),
-            chain: run.issue.chain && !run.flush,
-            before: &before,
-            last: last.as_deref(),
-        };
-        Ok(prompt::prompt(&brief)?)
+        let known = |id: TurnId| self.reports.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned();
+        told(&self.desk, session, run, fork, epoch, known)
     }
 
     /// One model's attempt, repeated where the client doesn't find the conversation yet (W22).
@@ -464,6 +450,7 @@ impl Hand {
             outcome,
             text,
             asks,
+            feed: false,
             limits,
             model,
             cost: output.cost,
@@ -542,6 +529,87 @@ impl Last {
             }
         };
     }
+}
+
+/// Returns what a run is told. `known`: the reports of runs by this process, which may have no file any more.
+fn told(
+    desk: &Desk,
+    session: &Session,
+    run: &Run,
+    fork: &Fork,
+    epoch: u64,
+    known: impl Fn(TurnId) -> Option<(String, String)>,
+) -> Result<String> {
+    let written = |id| report::read(&session.dir, id).ok().flatten().map(|report| (report.fork, report.text));
+    let before: Vec<_> = run.issue.reports_of.iter().filter_map(|id| known(*id).or_else(|| written(*id))).collect();
+    let last = if run.issue.chain && !run.flush { Last::read(&session.dir, &fork.name, epoch) } else { None };
+    let project = super::discovery::project_root(&desk.env, Path::new(&session.record.cwd));
+    let brief = Brief {
+        fork,
+        label: &run.issue.label,
+        session: session.record.id.as_str(),
+        project: &project.to_string_lossy(),
+        chain: run.issue.chain && !run.flush,
+        before: &before,
+        last: last.as_deref(),
+    };
+    Ok(prompt::prompt(&brief)?)
+}
+
+/// Returns what a run in the session's own client is told.
+///
+/// # Errors
+/// Where its file is gone, or may not run any more.
+pub fn told_in_session(desk: &Desk, session: &Session, run: &Run, epoch: u64) -> Result<String> {
+    let fork = lookup::definition_of(desk, &session.record, run)?;
+    told(desk, session, run, &fork, epoch, |_| None)
+}
+
+/// Ends a run in the session's own client. What the session's model started reports to it by the client's own words.
+///
+/// # Errors
+/// Where the report or the journal can't be written.
+pub fn end_in_session(
+    desk: &Desk,
+    locked: &mut LockedSession,
+    run: TurnId,
+    outcome: RunOutcome,
+    text: &str,
+    cost: Cost,
+) -> Result<()> {
+    let Some(known) = locked.state.schedule.run(run).filter(|run| run.over.is_none()).cloned() else { return Ok(()) };
+    let settings = lookup::settings(desk, &locked.session.record);
+    let fork = lookup::definition_of(desk, &locked.session.record, &known).ok();
+    let chain = fork.and_then(|fork| fork.chain_limit).unwrap_or(settings.chain_limit);
+    // Without its work an agent ran for nothing, whatever it says.
+    let idle = known.issue.runner == Runner::Subagent && !known.given && outcome == RunOutcome::Completed;
+    let (outcome, text) = if idle { (RunOutcome::Failed, "its work never reached the agent") } else { (outcome, text) };
+    let completed = outcome == RunOutcome::Completed;
+    let (text, asks) = if completed { report::take_sentinel(text) } else { (text.trim().to_owned(), false) };
+    let report = Report {
+        format: crate::FORMAT,
+        run,
+        fork: known.issue.fork.clone(),
+        label: known.issue.label.clone(),
+        ts: desk.now(),
+        outcome,
+        text,
+        asks,
+        feed: false,
+        limits: Limits { hourly: settings.runaway_limit, chain },
+        model: None,
+        cost,
+    };
+    let delivers = known.issue.runner == Runner::Module;
+    if delivers {
+        report::write(&locked.session.dir, &report)?;
+    }
+    let over = over(&locked.state.schedule, &known, &report, delivers, desk.now());
+    if known.issue.chain {
+        let again = matches!(&over, Change::Over { again: true, .. });
+        Last::write(&locked.session.dir, &known, again.then_some(report.text.as_str()));
+    }
+    locked.append(&[Entry::schedule(desk.now(), over)])
 }
 
 /// Returns the end of a run by its report.

@@ -113,6 +113,18 @@ impl Session {
         Ok(LockedSession { session: Session { record, ..self }, journal, state, _lock: lock })
     }
 
+    /// Whether the session's lock can be had by then.
+    ///
+    /// # Errors
+    /// Where there are no locks.
+    pub fn is_free(&self, deadline: Deadline) -> Result<bool> {
+        match lock::exclusive(&self.dir.make_file(LOCK)?, deadline) {
+            Ok(()) => Ok(true),
+            Err(lock::LockError::Timeout) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Returns the directory of the session's lanes.
     ///
     /// # Errors

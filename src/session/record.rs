@@ -70,6 +70,9 @@ pub struct SessionRecord {
     pub cwd: String,
     /// The client's transcript.
     pub transcript: Option<String>,
+    /// The client's PATH: what runs for the session where its client is gone looks for programs there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// The pages that it may hold, the newest last. A cache: page.json decides.
     pub pages: Vec<PageId>,
     /// When the client said that the session ended.
@@ -100,6 +103,7 @@ impl SessionRecord {
             },
             cwd,
             transcript: None,
+            path: None,
             pages: Vec::new(),
             ended: None,
             moved_to: None,

@@ -10,7 +10,7 @@ use crate::clock::Ts;
 use crate::ids::{AgentId, DeliveryId, Generation, MessageId, PageId, ThreadId, TurnId};
 use crate::page::event::By;
 use crate::rules::way::Way;
-use crate::schedule::record::Record;
+use crate::schedule::record::{Change, Record};
 
 /// A turn that nothing renewed for this long is lapsed (Words: *turn*), milliseconds.
 pub const LAPSE: i64 = 15 * 60 * 1000;
@@ -466,6 +466,10 @@ impl State {
             Kind::Schedule => {
                 if let Some(change) = &entry.schedule {
                     self.schedule.apply(entry.ts, change);
+                    // A scheduled fork in the session is known like any other.
+                    if let Change::Begun { agent: Some(agent), .. } = &**change {
+                        self.agents.entry(agent.clone()).or_default();
+                    }
                 }
             }
             Kind::Sort | Kind::Refused | Kind::Checkpoint | Kind::Unknown => {}

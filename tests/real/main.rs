@@ -18,6 +18,7 @@ mod headless_print;
 mod killed;
 mod lives;
 mod print;
+mod schedule;
 mod scheduled;
 mod sessions;
 mod story;

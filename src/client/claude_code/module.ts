@@ -241,7 +241,8 @@ export const register: Register = on => {
     reports.set(e.agentId, { whose, report })
     const { code, out } = await report
     // A run that main or the user started reports to them; what leaf started, leaf tells of.
-    const ours = code === 0 && (JSON.parse(out) as { thread: string | null }).thread !== null
+    const ended = code === 0 ? (JSON.parse(out) as { thread: string | null; scheduled?: boolean }) : undefined
+    const ours = ended !== undefined && (ended.thread !== null || ended.scheduled === true)
     return ours ? { consumed: 'leaf tells of its own forks' } : next(e)
   }).catch(($, e, next) => next(e))
 

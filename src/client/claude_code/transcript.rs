@@ -10,6 +10,8 @@ use crate::clock::Ts;
 
 /// How much of a transcript's end is read, bytes.
 const TAIL: u64 = 16 << 20;
+/// How much of it is read for its last rows, bytes.
+const NEAR: u64 = 256 << 10;
 
 /// Returns what the session's main said in its own conversation, each with its time, the oldest first; nothing where the transcript
 /// can't be read. What its agents said stands in files of their own.
@@ -35,7 +37,7 @@ pub fn said(transcript: &Path) -> Vec<(Ts, String)> {
         #[serde(default)]
         text: String,
     }
-    let bytes = tail(transcript).unwrap_or_default();
+    let bytes = tail(transcript, TAIL).unwrap_or_default();
     let rows = bytes.split(|byte| *byte == b'\n').filter_map(|row| serde_json::from_slice::<Row>(row).ok());
     let mut said = Vec::new();
     for row in rows.filter(|row| row.kind == "assistant" && !row.is_sidechain) {
@@ -46,12 +48,54 @@ pub fn said(transcript: &Path) -> Vec<(Ts, String)> {
     said
 }
 
-fn tail(path: &Path) -> std::io::Result<Vec<u8>> {
+/// Returns how many tokens the context of the session's main has by its last request, and the model that answered that; `None` where
+/// nothing tells. Only the transcript's end is read, more of it where that says nothing.
+pub fn context(transcript: &Path) -> Option<(u64, Option<String>)> {
+    [NEAR, TAIL].into_iter().find_map(|most| context_in(&tail(transcript, most).ok()?))
+}
+
+fn context_in(bytes: &[u8]) -> Option<(u64, Option<String>)> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Row {
+        #[serde(rename = "type")]
+        kind: String,
+        #[serde(default)]
+        is_sidechain: bool,
+        message: Said,
+    }
+    #[derive(Deserialize)]
+    struct Said {
+        #[serde(default)]
+        model: Option<String>,
+        usage: Usage,
+    }
+    #[derive(Deserialize)]
+    struct Usage {
+        #[serde(default)]
+        input_tokens: u64,
+        #[serde(default)]
+        cache_read_input_tokens: u64,
+        #[serde(default)]
+        cache_creation_input_tokens: u64,
+    }
+    let rows = bytes.rsplit(|byte| *byte == b'\n').filter_map(|row| serde_json::from_slice::<Row>(row).ok());
+    rows.filter(|row| row.kind == "assistant" && !row.is_sidechain)
+        .map(|row| {
+            let usage = row.message.usage;
+            let cached = usage.cache_read_input_tokens.saturating_add(usage.cache_creation_input_tokens);
+            (usage.input_tokens.saturating_add(cached), row.message.model)
+        })
+        // A message that the client made itself has none.
+        .find(|(tokens, _)| *tokens > 0)
+}
+
+fn tail(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
-    file.take(TAIL).read_to_end(&mut bytes)?;
+    file.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
