@@ -12,6 +12,7 @@ use crate::page::event::{Actor, By};
 use crate::page::{LockedPage, Page};
 use crate::rules::ended;
 use crate::rules::holding::{Lane, Reading};
+use crate::schedule::record::Run;
 use crate::session::LockedSession;
 use crate::session::journal::{Cost, Entry, Evidence, Kind, Outcome};
 use crate::session::lane;
@@ -89,6 +90,18 @@ impl Transaction {
             by: By::Fork,
             name: Some(turn.name.clone()),
             agent: turn.agent.clone(),
+        }
+    }
+
+    /// Returns a scheduled run as an actor: no thread is its, so that it may open to-dos and hold nothing.
+    pub fn run_actor(&self, run: &Run) -> Actor {
+        Actor {
+            turn: run.issue.run,
+            session: self.page.page.record.session.clone(),
+            generation: self.session.as_ref().and_then(|session| session.session.record.generation),
+            by: By::Fork,
+            name: Some(run.name()),
+            agent: run.agent.clone(),
         }
     }
 

@@ -100,9 +100,13 @@ impl Standing {
 ///
 /// # Errors
 /// Where there are too many.
-pub fn files(project: &Path) -> Result<BTreeMap<String, String>> {
+pub fn files(env: &Env, project: &Path) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
-    let mut todo: Vec<PathBuf> = DIRECTORIES.iter().map(|name| project.join(name)).filter(|dir| dir.is_dir()).collect();
+    let todo = DIRECTORIES.iter().map(|name| project.join(name));
+    // autofork's own directory in the user's home holds its logs and its database.
+    let own = discovery::autofork_home(env).map(|own| canonical(&own));
+    let mut todo: Vec<PathBuf> =
+        todo.filter(|dir| dir.is_dir() && own.as_deref() != Some(canonical(dir).as_path())).collect();
     let mut seen: Vec<PathBuf> = Vec::new();
     while let Some(dir) = todo.pop() {
         let real = canonical(&dir);
@@ -214,7 +218,7 @@ pub fn trusts_file(record: &ProjectRecord, project: &Path, file: &Path) -> bool 
 /// # Errors
 /// Where one can't be read.
 pub fn all_files(env: &Env, project: &Path, dir: &Path) -> Result<BTreeMap<String, String>> {
-    let mut found = files(project)?;
+    let mut found = files(env, project)?;
     let forks = discovery::forks(env, dir).list.into_iter().map(|fork| fork.source);
     for source in forks.chain(discovery::hooks(env, dir).list.into_iter().map(|hook| hook.source)) {
         let key = key(project, &source.path);
@@ -250,7 +254,7 @@ pub fn standing(desk: &Desk, project: PathBuf) -> Result<Standing> {
     if let Some(trust) = &mut record.trust {
         trust.files.retain(|key, _| is_configuration(key));
     }
-    let now = files(&project)?;
+    let now = files(&desk.env, &project)?;
     Ok(compare(record, project, now))
 }
 

@@ -124,7 +124,7 @@ enum Command {
     Lifecycle(lifecycle::LifecycleArgs),
     /// Measure how good the sort is, and what became of forks' work
     Eval(eval::EvalArgs),
-    /// Let this project's .leaf files run programs: trust them as they are now
+    /// Let this project's .leaf files, forks and hooks run: trust them as they are now
     Trust(trust::TrustArgs),
     /// Play a first session with recorded events, with no account and no network
     Demo(demo::DemoArgs),

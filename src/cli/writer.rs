@@ -349,6 +349,9 @@ impl Desktop<'_> {
         let turn = match (&self.run.agent, self.run.turn) {
             (Some(agent), _) => state.open_fork(agent).ok_or_else(|| no_turn(agent.as_str()))?,
             (None, Some(turn)) => {
+                if let Some(run) = state.schedule.run(turn).filter(|run| run.over.is_none()) {
+                    return Ok(Some(self.tx.run_actor(run)));
+                }
                 let open = state.fork(turn).filter(|turn| turn.ended.is_none());
                 open.ok_or_else(|| no_turn(&turn.to_string()))?
             }

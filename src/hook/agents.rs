@@ -575,12 +575,16 @@ fn work_for(event: &Event<'_>, prompt: &str, input: &serde_json::value::RawValue
             "leaf: the turn of this fork ({turn}) is over, and its thread is yours again or answered: `leaf page state` shows which"
         ))
     };
-    let Some(known) = Known::open(event)? else { return Ok(over()) };
+    let Some(mut known) = Known::open(event)? else { return Ok(over()) };
     if let Some(run) = known.state.schedule.run(turn) {
         let Some((name, prompt)) = schedule::in_session::work(&known.desk, &known.session, &known.state, run)? else {
             return Ok(over());
         };
-        return call_for(input, &name, &schedule::in_session::description(run), &prompt);
+        let description = schedule::in_session::description(run);
+        let given = Change::Begun { run: run.issue.run, process: None, agent: None };
+        let entry = Entry::schedule(known.desk.now(), given);
+        known.journal(&[entry])?;
+        return call_for(input, &name, &description, &prompt);
     }
     let Some(fork) = known.state.fork(turn) else { return Ok(over()) };
     // It may be over by time alone (R38), which nobody wrote yet.

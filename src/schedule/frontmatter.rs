@@ -212,6 +212,11 @@ fn fully(yaml: &str, line: u64) -> Result<Vec<(String, Value)>, String> {
         Err(error) => {
             let place = error.location().map(|at| at.line()).filter(|at| *at > 0);
             let mut why = plain(&error.render_with_options(serde_saphyr::RenderOptions::default()));
+            if why.starts_with("mapping values are not allowed") {
+                why.push_str(" (a text that holds `: ` wants quotes)");
+            } else if why.starts_with("budget breached") {
+                why = "it is too long, too deep, or more than one document".to_owned();
+            }
             if let Some(place) = place {
                 why = format!("line {}: {why}", line + place - 1);
             }

@@ -67,7 +67,27 @@ pub fn load(env: &Env, project: &Path, trusted: impl Fn(&Path) -> bool) -> (Sett
             break;
         }
     }
+    // A session's own filter stands for the files'; one that names no tag is none.
+    for (name, place) in
+        [("ENABLE_TAGS", &mut reader.settings.enable_tags), ("DISABLE_TAGS", &mut reader.settings.disable_tags)]
+    {
+        let text = env.text(&format!("LEAF_{name}")).or_else(|| env.text(&format!("AUTOFORK_{name}")));
+        if let Some(tags) = text.map(|text| tags_of(std::iter::once(text.as_str()))).filter(|tags| !tags.is_empty()) {
+            *place = Some(tags);
+        }
+    }
     (reader.settings, reader.warnings)
+}
+
+/// Returns the tags of texts that hold one or more each, between commas.
+fn tags_of<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut tags: Vec<String> = Vec::new();
+    for tag in texts.flat_map(|text| text.split(',')).map(str::trim).filter(|tag| !tag.is_empty()) {
+        if !tags.iter().any(|known| known == tag) {
+            tags.push(tag.to_owned());
+        }
+    }
+    tags
 }
 
 /// Reads one file's table over the built-in settings, as the user's own: for checks.
@@ -272,12 +292,7 @@ impl Put<'_> {
     fn tags(&mut self, value: &Value, place: &mut Option<Vec<String>>) {
         let list = value.as_array().and_then(|list| list.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
         let Some(list) = list else { return self.off("is a list of texts") };
-        let mut tags: Vec<String> = Vec::new();
-        for tag in list.into_iter().flat_map(|text| text.split(',')).map(str::trim).filter(|tag| !tag.is_empty()) {
-            if !tags.iter().any(|known| known == tag) {
-                tags.push(tag.to_owned());
-            }
-        }
+        let tags = tags_of(list.into_iter());
         // A filter where there is none makes less happen; in another's place it may make more.
         let loosens = place.as_ref().is_some_and(|old| *old != tags);
         if self.may(loosens) {

@@ -743,3 +743,86 @@ fn hook_moment(value: &Value) -> Result<HookMoment, String> {
         _ => return Err(format!("names no moment with {value}")),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Option<Fork>, Option<Hook>, Vec<Warning>) {
+        let context = Context { name: "n", project: Path::new("/p"), home: Some(Path::new("/h")) };
+        let source = Source { path: PathBuf::from("/p/n.md"), own: false, sha256: String::new() };
+        let mut warnings = Vec::new();
+        let fork = fork(text, source.clone(), None, &context, &mut warnings);
+        let hook = hook(text, source, &context, &mut warnings);
+        (fork, hook, warnings)
+    }
+
+    /// Values that some key may choke on.
+    const VALUES: [&str; 30] = [
+        "",
+        "true",
+        "false",
+        "yes",
+        "0",
+        "-1",
+        "1.5",
+        "300000000000000d",
+        "99999999999999999999",
+        "1e400",
+        ".nan",
+        "\"\"",
+        "idle",
+        "idle: 5m",
+        "[]",
+        "{}",
+        "[[]]",
+        "[null]",
+        "{a: b, c: d}",
+        "[idle: 5m, {}]",
+        "[idle, idle]",
+        "{idle: [x]}",
+        "~",
+        "! x",
+        "!!str 5",
+        "'\u{200b}'",
+        "*a",
+        "&a [b]",
+        "|\n  x",
+        "a: b: c",
+    ];
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
+
+        /// A fork that is read has a moment or a reason, and a guard that was written is never lost.
+        #[test]
+        fn no_file_panics_and_none_is_widened(
+            lines in proptest::collection::vec(
+                (proptest::sample::select(FORK.iter().chain(&HOOK).chain(&LIKE_A_FORK).copied().collect::<Vec<_>>()),
+                 proptest::sample::select(&VALUES[..])), 0..6),
+            marker in proptest::sample::select(&["fork: true", "hook: true", "fork: true\nhook: true", ""][..]),
+        ) {
+            let lines: String = lines.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
+            let (fork, hook, _) = read(&format!("---\n{marker}\n{lines}---\nbody"));
+            if let Some(fork) = fork {
+                proptest::prop_assert!(fork.stopped.is_some() || !fork.run_on.is_empty());
+                proptest::prop_assert!(!lines.contains("guard:") || fork.guard.is_some());
+                proptest::prop_assert!(fork.throttle.is_none_or(|throttle| (1..=duration::MOST).contains(&throttle)));
+            }
+            if let Some(hook) = hook {
+                proptest::prop_assert!(hook.timeout > 0 && hook.max_bytes > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn w31_no_number_wraps_into_a_moment() {
+        for value in ["300000000000000d", "18446744073709551615", "-1", "99999999999999999999d"] {
+            for key in ["idle", "every"] {
+                let (fork, _, warnings) = read(&format!("---\nfork: true\nrun_on: [{key}: {value}]\n---\n"));
+                assert_eq!(fork.unwrap().run_on, [Moment::Idle(None)], "{key}: {value}");
+                assert_eq!(warnings.len(), 2, "{key}: {value}: {warnings:?}");
+            }
+        }
+    }
+}

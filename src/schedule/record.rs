@@ -47,7 +47,7 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         flush: bool,
     },
-    /// A run's process or agent began.
+    /// A run's process or agent began; with neither, its work was put into the call that starts its agent.
     Begun {
         /// The run.
         run: TurnId,
@@ -305,6 +305,8 @@ pub struct Record {
     pub background: BTreeMap<String, Ts>,
     /// The first Stop of the pause, whatever went on in the background.
     pub first_stop: Option<Ts>,
+    /// When a gate was last lifted in this pause: the idle moments that it held count from then.
+    pub lifted: Option<Ts>,
     /// The model that the client last named.
     pub model: Option<String>,
     /// The tags that the client's environment switches on and off.
@@ -415,6 +417,9 @@ pub struct Run {
     pub attempt: Option<Process>,
     /// Its agent.
     pub agent: Option<AgentId>,
+    /// Whether its work was put into the call by which the session's model starts it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given: bool,
     /// When it was over.
     pub over: Option<Ts>,
     /// How.
@@ -446,6 +451,7 @@ impl Run {
             process: None,
             attempt: None,
             agent: None,
+            given: false,
             over: None,
             outcome: None,
             again: false,
@@ -484,6 +490,7 @@ impl Record {
                 self.first_stop = self.since;
                 self.stopped = self.stopped.filter(|_| *idle);
                 self.gate = None;
+                self.lifted = None;
                 self.woke = None;
                 for run in self.runs.iter_mut().filter(|run| run.is_held() && !run.flush) {
                     run.over = Some(ts);
@@ -511,6 +518,7 @@ impl Record {
             Change::Begun { run, process, agent } => {
                 if let Some(run) = self.run_mut(*run) {
                     run.begun = run.begun.or(Some(ts));
+                    run.given |= process.is_none() && agent.is_none();
                     run.process = process.clone().or_else(|| run.process.take());
                     run.agent = agent.clone().or_else(|| run.agent.take());
                     if run.issue.gate && !run.flush {
@@ -642,6 +650,12 @@ impl Record {
         self.runs.iter_mut().find(|run| run.issue.run == id)
     }
 
+    /// Whether a run asked for another one in this pause, and nothing of its report was read yet: the session reads it first. What a
+    /// long report has more comes with later prompts.
+    pub fn is_unread(&self, run: &Run) -> bool {
+        run.again && run.report == Some(0) && run.epoch == self.epoch && !run.flush
+    }
+
     /// Returns the runs of a batch: those that were issued together with this one.
     pub fn batch<'r>(&'r self, of: &'r Run) -> impl Iterator<Item = &'r Run> {
         self.runs.iter().filter(move |run| run.issued == of.issued && run.owner == of.owner)
@@ -732,8 +746,7 @@ impl Record {
         }
         if self.gate.as_ref().is_some_and(|(_, held)| *held == run) {
             self.gate = None;
-            self.since = self.since.map(|_| ts);
-            self.first_stop = self.first_stop.map(|_| ts);
+            self.lifted = Some(ts);
         }
     }
 
@@ -766,6 +779,7 @@ impl Record {
         back(&mut self.since);
         back(&mut self.stopped);
         back(&mut self.first_stop);
+        back(&mut self.lifted);
         back(&mut self.began);
         back(&mut self.woke);
         for at in self.background.values_mut() {

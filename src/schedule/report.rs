@@ -219,7 +219,7 @@ pub fn parts(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Returns the runs whose reports wait to be printed, the oldest first; those that another living process prints are left out.
-pub fn waiting<'r>(runs: &'r [Run], is_dead: impl Fn(&super::record::Run) -> bool) -> Vec<&'r Run> {
+pub fn waiting(runs: &[Run], is_dead: impl Fn(&Run) -> bool) -> Vec<&Run> {
     let mut waiting: Vec<&Run> =
         runs.iter().filter(|run| run.report.is_some() && (run.printing.is_none() || is_dead(run))).collect();
     waiting.sort_by_key(|run| run.over);

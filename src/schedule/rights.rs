@@ -10,6 +10,14 @@ pub const ASKS: &str = "default";
 /// What a path may not hold to become a rule: it could mean more than itself there.
 const WILD: [char; 13] = ['*', '?', '[', ']', '{', '}', '!', '\\', '(', ')', ',', '\n', '\r'];
 
+/// leaf's own commands that only read.
+const READING: [&str; 6] = ["task list", "thread list", "thread show", "page state", "status", "runs"];
+
+/// Returns the arguments of a run without a guard: its mode says what it may do, and leaf's own commands know whose they are.
+pub fn unguarded() -> Vec<String> {
+    ["--allowedTools", "Bash(leaf:*)"].map(ToOwned::to_owned).to_vec()
+}
+
 /// Returns the arguments that hold a run to its guard. Settings of the user's and the project's could allow more, and servers have
 /// tools that nobody knows: both are left out.
 ///
@@ -26,6 +34,9 @@ pub fn args(guard: &Guard) -> Vec<String> {
             // One rule for the file itself, one for all below a directory. They stand for every editing tool.
             allowed.extend([format!("Edit({place})"), format!("Edit({place}/**)")]);
         }
+    }
+    if may(ToolKind::Shell) {
+        allowed.extend(READING.map(|command| format!("Bash(leaf {command}:*)")));
     }
     if may(ToolKind::Web) && guard.network {
         allowed.extend(["WebFetch", "WebSearch"].map(ToOwned::to_owned));
@@ -108,9 +119,8 @@ mod tests {
         assert!(said(&Guard { tools: Some(vec![]), ..Guard::default() }).ends_with("--tools "));
         let deny = said(&Guard { deny: vec!["git push".into(), "rm *".into(), "a(b".into()], ..Guard::default() });
         assert!(deny.contains("Bash(git push:*) Bash(rm:*) Bash"), "{deny}");
-        assert!(
-            !said(&Guard { network: true, tools: Some(vec![ToolKind::Shell]), ..Guard::default() })
-                .contains("--allowedTools")
-        );
+        let shell = said(&Guard { network: true, tools: Some(vec![ToolKind::Shell]), ..Guard::default() });
+        assert!(shell.contains("Bash(leaf task list:*)") && !shell.contains("Bash(leaf:*)"), "{shell}");
+        assert!(!shell.contains("Bash ") && !shell.contains("WebFetch "), "{shell}");
     }
 }

@@ -325,7 +325,7 @@ impl Hand {
                 model: model.clone(),
                 mode: mode.clone(),
                 hooks: twin(&self.desk.env, "FORK_HOOKS").is_some(),
-                limits: fork.guard.as_ref().map(rights::args).unwrap_or_default(),
+                limits: fork.guard.as_ref().map_or_else(rights::unguarded, rights::args),
             };
             let Some(output) = self.tries(run, &record, &args, &prompt, cap(&self.desk.env, &settings))? else {
                 return Ok(None);
@@ -569,6 +569,9 @@ pub fn end_in_session(
     let settings = lookup::settings(desk, &locked.session.record);
     let fork = lookup::definition_of(desk, &locked.session.record, &known).ok();
     let chain = fork.and_then(|fork| fork.chain_limit).unwrap_or(settings.chain_limit);
+    // Without its work an agent ran for nothing, whatever it says.
+    let idle = known.issue.runner == Runner::Subagent && !known.given && outcome == RunOutcome::Completed;
+    let (outcome, text) = if idle { (RunOutcome::Failed, "its work never reached the agent") } else { (outcome, text) };
     let completed = outcome == RunOutcome::Completed;
     let (text, asks) = if completed { report::take_sentinel(text) } else { (text.trim().to_owned(), false) };
     let report = Report {

@@ -186,23 +186,30 @@ fn gate(view: &View<'_>) -> Option<(String, Option<Ts>)> {
     }
 }
 
-/// Since when a fork's pause goes on: work in the background holds it for a while.
+/// Since when a fork's idle deadlines count: its pause's beginning, or when the last gate was lifted in it.
 fn baseline(view: &View<'_>, fork: &Fork) -> Result<Ts, Option<Ts>> {
+    let began = began(view, fork)?;
+    Ok(view.record.lifted.map_or(began, |lifted| lifted.max(began)))
+}
+
+/// When a fork's pause began: work in the background holds it for a while.
+fn began(view: &View<'_>, fork: &Fork) -> Result<Ts, Option<Ts>> {
     let record = view.record;
     let stopped = record.stopped.ok_or(None)?;
-    let holds = fork.background_hold.unwrap_or(view.settings.background_hold);
+    let first = record.first_stop.unwrap_or(stopped);
+    if !fork.background_hold.unwrap_or(view.settings.background_hold) {
+        return Ok(first);
+    }
     if record.background.is_empty() {
         return Ok(record.since.unwrap_or(stopped));
-    }
-    if !holds {
-        return Ok(record.first_stop.unwrap_or(stopped));
     }
     if view.settings.background_hold_timeout == 0 {
         return Err(None);
     }
     let newest = record.background.values().max().copied().unwrap_or(stopped);
-    let until = newest.plus(millis(view.settings.background_hold_timeout)).max(stopped);
-    if view.now >= until { Ok(record.since.unwrap_or(until)) } else { Err(Some(until)) }
+    let until = newest.plus(millis(view.settings.background_hold_timeout));
+    // A further Stop doesn't restart it.
+    if view.now >= until { Ok(record.since.unwrap_or(until.max(first))) } else { Err(Some(until)) }
 }
 
 fn standing(view: &View<'_>, fork: &Fork) -> Standing {
@@ -229,16 +236,16 @@ fn standing(view: &View<'_>, fork: &Fork) -> Standing {
     // The first moment that has come and that it did not run at yet; else what is nearest to it.
     let mut nearest: Option<(Held, Option<String>, Option<Ts>)> = None;
     let mut hit: Option<(String, Ts)> = None;
-    for moment in in_order(fork) {
+    for moment in in_order(fork, view.settings) {
         let label = moment.label();
         if latched(view, moment, stamps) {
             nearest.get_or_insert((Held::Latch { moment: label.clone() }, Some(label), None));
             continue;
         }
         match comes(view, fork, moment, stamps) {
+            // The first names it; since when it is due may be another's.
             Comes::At(at) if at <= view.now => {
-                hit = Some((label, at));
-                break;
+                hit = Some(hit.map_or((label, at), |(first, since)| (first, since.min(at))));
             }
             Comes::At(at) => {
                 let sooner = nearest.as_ref().is_none_or(|(_, _, other)| other.is_none_or(|other| at < other));
@@ -251,7 +258,11 @@ fn standing(view: &View<'_>, fork: &Fork) -> Standing {
                     Held::Background => baseline(view, fork).err().flatten(),
                     _ => None,
                 };
-                if nearest.as_ref().is_none_or(|(other, _, _)| matches!(other, Held::Latch { .. })) {
+                // What time alone changes goes first: the end of a hold is an instant to look at (W27).
+                let nearer = until.is_some_and(|until| {
+                    nearest.as_ref().is_none_or(|(_, _, other)| other.is_none_or(|other| until < other))
+                });
+                if nearer || nearest.as_ref().is_none_or(|(other, _, _)| matches!(other, Held::Latch { .. })) {
                     nearest = Some((why, Some(label), until));
                 }
             }
@@ -284,7 +295,8 @@ fn standing(view: &View<'_>, fork: &Fork) -> Standing {
     if !fork.overlap && view.record.runs.iter().filter(own).any(|run| run.over.is_none()) {
         return held(Held::Overlap, Some(label), None);
     }
-    if !view.close && view.record.runs.iter().filter(own).any(|run| run.again && run.report.is_some()) {
+    // What an earlier pause left waits for a prompt, and holds nothing.
+    if !view.close && view.record.runs.iter().filter(own).any(|run| view.record.is_unread(run)) {
         return held(Held::Unread, Some(label), None);
     }
     let limit = view.settings.runaway_limit as usize;
@@ -299,12 +311,11 @@ fn standing(view: &View<'_>, fork: &Fork) -> Standing {
 }
 
 /// A fork's moments in the order in which they are tried: context, idle by their deadlines, the others.
-fn in_order(fork: &Fork) -> Vec<&Moment> {
+fn in_order<'f>(fork: &'f Fork, settings: &Settings) -> Vec<&'f Moment> {
     let mut moments: Vec<&Moment> = fork.run_on.iter().collect();
     moments.sort_by_key(|moment| match moment {
         Moment::ContextTokens(_) | Moment::ContextUsed(_) | Moment::ContextLeft(_) => (0, 0),
-        // The configuration's is compared where it is known.
-        Moment::Idle(seconds) => (1, seconds.unwrap_or(u64::MAX)),
+        Moment::Idle(seconds) => (1, seconds.unwrap_or(settings.default_idle_deadline)),
         Moment::Every(_) | Moment::Changed(_) | Moment::Event(_) => (2, 0),
     });
     moments
@@ -363,7 +374,8 @@ fn comes(view: &View<'_>, fork: &Fork, moment: &Moment, stamps: &Stamps) -> Come
         Moment::Every(seconds) => {
             let base = stamps.issued.or(record.began).unwrap_or(stopped);
             // A session that stays quiet has it once more, and then no more.
-            let quiet = baseline(view, fork).is_ok_and(|from| stamps.issued.is_some_and(|issued| issued >= from));
+            let quiet = stamps.pause == record.epoch
+                && began(view, fork).is_ok_and(|from| stamps.issued.is_some_and(|issued| issued >= from));
             if quiet {
                 return Comes::Not(Held::Latch { moment: moment.label() });
             }

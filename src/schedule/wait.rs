@@ -20,10 +20,8 @@ fn open(record: &Record) -> impl Iterator<Item = &Run> {
 /// Returns what an idle session is woken with for its scheduled forks, once each: a report that asked for another run is to be read
 /// before that. The prompt that it causes delivers.
 pub fn wake(record: &Record) -> Option<&'static str> {
-    let asks = |run: &Run| {
-        let unread = run.again && run.report.is_some() && run.epoch == record.epoch && !run.flush;
-        unread && run.over.is_some_and(|over| record.woke.is_none_or(|woke| woke < over))
-    };
+    let asks =
+        |run: &Run| record.is_unread(run) && run.over.is_some_and(|over| record.woke.is_none_or(|woke| woke < over));
     let run = record.runs.iter().find(|run| asks(run))?;
     Some(if run.feed {
         "a lifecycle hook has something for this session; it stands in this turn's context"

@@ -45,5 +45,7 @@ mod s18_ways;
 mod s19_trust;
 mod s20_definitions;
 mod s20_lifecycle;
+mod s20_reports;
+mod s20_runs;
 mod todo_mixes;
 mod words_corpus;

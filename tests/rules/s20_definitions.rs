@@ -541,6 +541,20 @@ fn w09_the_home_is_no_project_for_what_lies_in_it() {
 }
 
 #[test]
+fn w09_autoforks_own_directory_waits_for_no_trust() {
+    let desk = Desk::new();
+    write(&desk.home().join(".autofork/logs/daemon.log"), "started\n");
+    write(&desk.home().join(".autofork/forks/mine.md"), GOOD);
+    let below = desk.home().join("work");
+    fs::create_dir_all(&below).expect("a directory");
+    for dir in [desk.home(), below] {
+        let mut command = desk.command(&["trust", "--list", "--json"]);
+        let list = Ran::from(command.current_dir(&dir).output().expect("leaf runs")).ok().json();
+        assert_eq!((&list["files"], &list["project"]), (&json!([]), &json!(dir.canonicalize().expect("it"))));
+    }
+}
+
+#[test]
 fn r126_a_link_of_a_projects_does_not_make_the_users_own_forks_the_projects() {
     let desk = Desk::new();
     write(&desk.home().join(".config/leaf/forks/mine.md"), GOOD);
