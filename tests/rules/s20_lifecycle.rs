@@ -648,7 +648,8 @@ fn complaint_11_a_hook_that_starts_a_client_starts_no_next_hook() {
 
 #[test]
 fn complaint_1_and_2_whatever_fails_inside_breaks_no_session_and_wakes_nobody() {
-    let break_it: [(&str, fn(&Desk, &Session<'_>)); 4] = [
+    type Break = fn(&Desk, &Session<'_>);
+    let break_it: [(&str, Break); 4] = [
         ("a damaged record", |desk, session| {
             let dir = crate::support::forks::session_dir(desk, session);
             fs::write(dir.join("session.json"), "{").expect("a file");
