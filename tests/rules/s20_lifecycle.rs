@@ -991,3 +991,35 @@ fn w17_a_reader_that_leaves_is_no_reason_to_panic() {
     }
     drop(session);
 }
+
+#[test]
+fn a_fork_that_waits_for_files_or_an_event_runs_once_for_each() {
+    let desk = Desk::new();
+    let dir = desk.home().join(".leaf/forks");
+    fs::create_dir_all(&dir).expect("a directory");
+    fs::write(
+        dir.join("notes.md"),
+        "---\nfork: true\nrun_on:\n  - changed: notes/*.md\n  - event: deployed\n---\nRead.\n",
+    )
+    .expect("a fork");
+    let config = desk.home().join(".config/leaf");
+    fs::create_dir_all(&config).expect("a directory");
+    fs::write(config.join("config.toml"), "[schedule]\nwake_debounce = 0\n").expect("a file");
+    fs::create_dir(desk.project().join("notes")).expect("a directory");
+    let session = desk.session("s");
+    scripted(&session);
+    let session = session.working();
+    session.stop().silent();
+    let watch = session.watch();
+    until("the watch looks", || changes(&session).iter().any(|c| c["change"] == "looked"));
+    assert_eq!(issued(&session), 0);
+    desk.advance(1);
+    fs::write(desk.project().join("notes/a.md"), "new").expect("a file");
+    until("it runs", || over(&session) == 1);
+    desk.advance(1);
+    desk.person(&["emit", "deployed"]).ok();
+    until("it runs again", || over(&session) == 2);
+    desk.advance(1);
+    watch.parked(300);
+    assert_eq!(issued(&session), 2);
+}
