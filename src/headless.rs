@@ -37,6 +37,10 @@ const LEAVE: i64 = 5_000;
 /// The run waits until its start is on record, and does nothing where its starter dies before that.
 const GATE: &str = r#"read -r go && in=$1 && shift && exec "$0" "$@" <"$in""#;
 
+/// A client that leaves ends its hooks with all their children, whatever groups and sessions those are in: what is to outlive it is
+/// no child of theirs. And a descriptor of the client's that was left open could keep it waiting.
+const DETACHED: &str = r#""$0" "$@" 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&- &"#;
+
 /// The processes that this one started: whoever lives on must not leave them as zombies.
 static STARTED: Mutex<Vec<Child>> = Mutex::new(Vec::new());
 
@@ -68,6 +72,18 @@ pub fn command(env: &Env, program: &Path, record: &SessionRecord, input: &Path, 
         command.env("PATH", path);
     }
     command
+}
+
+/// Returns a command that starts leaf itself in the background, as nobody's child: it ends at once, and what it started goes on. That
+/// keeps nothing of the caller's but what is set as its output.
+///
+/// # Errors
+/// Where leaf's own program can't be found.
+pub fn detached() -> Result<Command> {
+    let own = std::env::current_exe().context("leaf's own program can't be found")?;
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", DETACHED]).arg(own).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Ok(command)
 }
 
 /// A process that waits to be let go.

@@ -204,14 +204,10 @@ pub fn start_sweep() {
 }
 
 fn launch(args: &[OsString]) {
-    let started = std::env::current_exe().and_then(|leaf| {
-        let mut command = Command::new(leaf);
-        command.arg("lifecycle").args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.spawn()
-    });
+    let started = headless::detached().and_then(|mut command| Ok(command.arg("lifecycle").args(args).spawn()?));
     match started {
         Ok(child) => headless::adopt(child),
-        Err(error) => errors::note(&format!("lifecycle hooks: leaf can't be started: {error}")),
+        Err(error) => errors::note(&format!("lifecycle hooks: leaf can't be started: {error:#}")),
     }
 }
 

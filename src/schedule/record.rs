@@ -443,6 +443,7 @@ impl Run {
         Run {
             issue,
             feed: false,
+            given: false,
             issued,
             epoch,
             owner,

@@ -18,6 +18,8 @@ mod headless_print;
 mod killed;
 mod lives;
 mod print;
+mod schedule;
+mod scheduled;
 mod sessions;
 mod story;
 mod terminal;

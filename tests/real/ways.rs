@@ -47,9 +47,9 @@ fn open_gate() -> Gate {
 }
 
 /// The Agent call that main is asked for, as a good model makes it.
-fn asked_to_start(request: &Request) -> Option<Reply> {
+pub fn asked_to_start(request: &Request) -> Option<Reply> {
     let text = request.text();
-    if who(request) != Who::Main || !text.contains("Call the Agent tool now") {
+    if who(request) != Who::Main || !text.contains("Call the Agent tool") {
         return None;
     }
     let quoted = |key: &str| {
@@ -72,14 +72,14 @@ fn taken(story: &Story, message: &Value) -> Value {
 }
 
 /// How many sessions the client keeps on disk.
-fn kept_sessions(story: &Story) -> usize {
+pub fn kept_sessions(story: &Story) -> usize {
     let projects = fs::read_dir(story.client.path("home/.claude/projects")).into_iter().flatten().flatten();
     let files = projects.flat_map(|project| fs::read_dir(project.path()).into_iter().flatten().flatten());
     files.filter(|file| file.path().extension().is_some_and(|extension| extension == "jsonl")).count()
 }
 
 /// The headless runs that go on.
-fn copies(story: &Story) -> Vec<i32> {
+pub fn copies(story: &Story) -> Vec<i32> {
     let all = story.client.processes().into_iter();
     all.filter(|(_, line)| line.contains("--fork-session")).map(|(pid, _)| pid).collect()
 }

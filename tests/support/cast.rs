@@ -23,7 +23,12 @@ pub enum Who {
     Fork,
     /// An agent whose directive begins with `HELPER:`.
     Helper,
+    /// A scheduled fork, however it runs.
+    Scheduled,
 }
+
+/// How a scheduled fork's prompt begins. Main never reads it, but where it starts one itself.
+const SCHEDULED: &str = "This is a background copy of the conversation above";
 
 /// Who sent this request. The client's side questions have no tools and never get here.
 pub fn who(request: &Request) -> Who {
@@ -31,6 +36,8 @@ pub fn who(request: &Request) -> Who {
         Who::LineFork
     } else if request.opening().contains("HELPER:") {
         Who::Helper
+    } else if request.conversation().contains(SCHEDULED) {
+        Who::Scheduled
     } else if request.conversation().contains("You are a worker fork") {
         Who::Fork
     } else {
@@ -139,10 +146,12 @@ impl Cast {
 /// What the actor itself was told and said: a fork's conversation begins with the session's.
 fn own(who: Who, request: &Request) -> String {
     let all = request.conversation();
-    match all.rfind("You are a worker fork") {
-        Some(at) if who == Who::Fork => all[at..].to_owned(),
-        _ => all,
-    }
+    let from = match who {
+        Who::Fork => all.rfind("You are a worker fork"),
+        Who::Scheduled => all.rfind(SCHEDULED),
+        Who::Main | Who::LineFork | Who::Helper => None,
+    };
+    from.map_or(all.clone(), |at| all[at..].to_owned())
 }
 
 fn fill(said: &str) -> impl Fn(&str) -> String + '_ {
@@ -168,6 +177,7 @@ fn of_itself(who: Who, request: &Request, said: &str) -> Reply {
     match who {
         Who::LineFork => words("On it, one moment.", "small"),
         Who::Helper => Reply::text("that is all from Helper"),
+        Who::Scheduled => Reply::text("that is all from Scheduled"),
         Who::Main => {
             let replies = request.references();
             let replies: Vec<_> =

@@ -322,7 +322,12 @@ impl Client {
 
     /// A terminal session with the plugin loaded, ready for its first prompt.
     pub fn open(&self, args: &[&str]) -> Terminal<'_> {
-        let socket = self.path("tmux");
+        self.open_on("tmux", args)
+    }
+
+    /// The same in another terminal than [`Self::open`]'s, by its name: two clients at once.
+    pub fn open_on(&self, name: &str, args: &[&str]) -> Terminal<'_> {
+        let socket = self.path(name);
         let mut command = self.command("tmux", "project");
         command
             .arg("-S")

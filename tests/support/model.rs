@@ -152,7 +152,11 @@ impl Gate {
 pub struct Reply {
     body: Body,
     gate: Option<Gate>,
+    cached: u64,
 }
+
+/// What is said to have been read from the cache, tokens, where the script doesn't say.
+const CACHED: u64 = 1_000;
 
 enum Body {
     Text(String),
@@ -198,6 +202,12 @@ impl Reply {
         Body::Call { tool, input }.into()
     }
 
+    /// The same, said to have read that many tokens from the cache: the context is a hundred larger.
+    pub fn with_context(mut self, cached: u64) -> Self {
+        self.cached = cached;
+        self
+    }
+
     /// The same, once the test opens `gate`.
     pub fn behind(mut self, gate: &Gate) -> Self {
         self.gate = Some(gate.clone());
@@ -207,7 +217,7 @@ impl Reply {
 
 impl From<Body> for Reply {
     fn from(body: Body) -> Self {
-        Self { body, gate: None }
+        Self { body, gate: None, cached: CACHED }
     }
 }
 
@@ -357,7 +367,8 @@ fn answer(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             "tool_use",
         ),
     };
-    let usage = json!({"input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": 1000, "cache_creation_input_tokens": 0});
+    let cached = reply.cached;
+    let usage = json!({"input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": cached, "cache_creation_input_tokens": 0});
     let mut message = json!({
         "id": format!("msg_{}", request.n), "type": "message", "role": "assistant", "model": sent["model"],
         "content": [content], "stop_reason": stop, "stop_sequence": null, "usage": usage,
