@@ -452,7 +452,6 @@ impl Run {
             process: None,
             attempt: None,
             agent: None,
-            given: false,
             over: None,
             outcome: None,
             again: false,

@@ -1023,3 +1023,31 @@ fn a_fork_that_waits_for_files_or_an_event_runs_once_for_each() {
     watch.parked(300);
     assert_eq!(issued(&session), 2);
 }
+
+#[test]
+fn w18_a_session_that_was_closed_and_goes_on_runs_nothing_twice_for_one_pause() {
+    let desk = Desk::new();
+    forks(&desk, 1, true);
+    let session = desk.session("s");
+    scripted(&session);
+    let session = session.working();
+    session.stop().silent();
+    let watch = session.watch();
+    desk.advance(606);
+    until("it runs", || over(&session) == 1);
+    session.end("other").silent();
+    assert_eq!(issued(&session), 1, "the close runs it no second time");
+    session.start("resume").silent_or_context();
+    session.stop().silent_or_context();
+    let resumed = session.watch();
+    watch.left();
+    desk.advance(2_000);
+    resumed.parked(300);
+    assert_eq!(issued(&session), 1);
+    session.prompt("the next pause").silent_or_context();
+    session.stop().silent_or_context();
+    let next = session.watch();
+    desk.advance(606);
+    until("it runs in the next", || over(&session) == 2);
+    next.parked(10);
+}
