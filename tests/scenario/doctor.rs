@@ -418,12 +418,10 @@ fn reports_that_nobody_waits_for_are_told_and_known() {
     let home = installed();
     page(&home);
     let key = "0123456789abcdef0123456789abcdef";
-    let session = format!(
-        r#"{{"format":1,"id":"x","client":"claude-code","generation":null,"process":null,"attended":true,
-        "switches":{{"fork_replies":true,"fork_work":false}},"cwd":"/","transcript":null,"pages":[],"ended":null,"moved_to":null,
-        "started":"2027-03-01T10:00:00.000Z"}}"#
-    );
-    home.write(&format!("{STATE}/sessions/{key}/session.json"), &session);
+    let session = r#"{"format":1,"id":"x","client":"claude-code","generation":null,"process":null,"attended":true,
+        "switches":{"fork_replies":true,"fork_work":false},"cwd":"/","transcript":null,"pages":[],"ended":null,"moved_to":null,
+        "started":"2027-03-01T10:00:00.000Z"}"#;
+    home.write(&format!("{STATE}/sessions/{key}/session.json"), session);
     home.write(&format!("{STATE}/sessions/{key}/journal.jsonl"), "");
     assert!(!has(&home, "schedule's rest"));
     home.write(&format!("{STATE}/sessions/{key}/reports/0123456789abcdef.json"), "{}");
