@@ -145,7 +145,7 @@ struct Sight {
 impl Sight {
     fn of(story: &Story, terminal: &Terminal<'_>) -> Self {
         Self {
-            screen: terminal.screen(),
+            screen: seen(terminal),
             transcript: transcript(&story.client),
             kept: kept_sessions(story),
             asked: story.asked(Who::Main),
@@ -154,14 +154,17 @@ impl Sight {
     }
 }
 
-/// The conversation on a screen, without the prompt and what stands below it.
+/// A screen without the client's own hints, which come and go at its right.
+fn seen(terminal: &Terminal<'_>) -> String {
+    let hint = " ".repeat(40);
+    let screen = terminal.screen();
+    let lines: Vec<_> = screen.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(&hint)).collect();
+    lines.join("\n")
+}
+
+/// The conversation of a screen, without the prompt and what stands below it.
 fn said(screen: &str) -> String {
-    screen
-        .lines()
-        .take_while(|line| !line.starts_with('─'))
-        .filter(|line| !line.trim().is_empty())
-        .collect::<Vec<_>>()
-        .join("\n")
+    screen.lines().take_while(|line| !line.starts_with('─')).collect::<Vec<_>>().join("\n")
 }
 
 /// The session's conversation, as the client keeps it.
@@ -273,6 +276,37 @@ fn i6_an_idle_fork_runs_unseen_watch_killed() {
     story.quiet(3, 0);
     terminal.exit();
     story.settle();
+}
+
+/// The hook dies that was to hand the report over, at one of its writes: nobody got it, and the next prompt brings it.
+fn handed_over_late(write: u32) {
+    let story = story();
+    let gate = Gate::default();
+    gate.open();
+    let terminal = gone_idle(&story, &gate);
+    until_runs(&story, &[("journal", "completed")]);
+    until_no_runner(&story);
+    let hook = story.client.sabotage(Step::MainsHook("UserPromptSubmit"), Killed::AtWrite(write), 1);
+    terminal.say("are you there?");
+    hook.wait(1);
+    story.request(Who::Main, 1);
+    terminal.wait("the reply", |screen| screen.matches("that is all from Main").count() == 2);
+    reported_once(&story, &terminal, FOUND);
+    story.quiet(4, 0);
+    terminal.exit();
+    story.settle();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_report_comes_with_the_next_prompt_where_its_hook_was_killed() {
+    handed_over_late(1);
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_report_comes_with_the_next_prompt_where_its_hook_was_killed_as_it_printed() {
+    handed_over_late(3);
 }
 
 /// The person leaves while it runs: its report waits for the session's next life.
@@ -1060,5 +1094,34 @@ fn i6_lifecycle_a_command_outlives_its_client() {
     terminal.exit();
     fs::write(story.client.path("home/go"), "").expect("a file");
     until_noted(&story, &["done"]);
+    story.settle();
+}
+
+/// A project's fork waits for trust, and does so again once its file was changed (R126).
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_projects_fork_runs_once_it_is_trusted_and_waits_again_once_it_changed() {
+    let story = story();
+    let forks = story.client.path("project/.autofork/forks");
+    fs::create_dir_all(&forks).expect("a directory");
+    let file = forks.join("journal.md");
+    let text = "---\nfork: true\nrun_on:\n  - idle: 0s\nthrottle: 1h\n---\nDo what is to be done of journal.\n";
+    fs::write(&file, text).expect("a file");
+    says(&story, "journal", [Reply::text(FOUND)]);
+    let terminal = story.open_after_a_turn();
+    assert_eq!(held(&story, "journal"), json!({"by": "trust"}));
+    turn(&story, &terminal, "and now?");
+    assert_eq!((runs(&story), story.asked(Who::Scheduled)), (vec![], 0));
+    let trusted = story.client.person(&["trust"]);
+    assert_eq!(trusted.code, 0, "{trusted:?}");
+    turn(&story, &terminal, "and now, then?");
+    until_runs(&story, &[("journal", "completed")]);
+    fs::write(&file, text.replace("Do what", "Do all that")).expect("a file");
+    assert_eq!(held(&story, "journal"), json!({"by": "trust"}));
+    let request = turn(&story, &terminal, "anything new?");
+    assert_eq!(request.text().matches(FOUND).count(), 1, "{request:?}");
+    story.quiet(4, 0);
+    assert_eq!(states(&runs(&story)), as_states(&[("journal", "completed")]));
+    terminal.exit();
     story.settle();
 }
