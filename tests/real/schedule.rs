@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::LIMIT;
 use crate::cast::{Cast, Who, busy, let_go, until_in};
 use crate::client::{Client, Killed, Step, Terminal, until};
-use crate::lives::{Clock, kill, leave};
+use crate::lives::{Clock, in_background, kill, leave};
 use crate::model::{Gate, Reply, Request};
 use crate::story::{RULES, SESSION, Story, id};
 use crate::ways::{asked_to_start, copies, kept_sessions};
@@ -1122,6 +1122,94 @@ fn i6_a_projects_fork_runs_once_it_is_trusted_and_waits_again_once_it_changed() 
     assert_eq!(request.text().matches(FOUND).count(), 1, "{request:?}");
     story.quiet(4, 0);
     assert_eq!(states(&runs(&story)), as_states(&[("journal", "completed")]));
+    terminal.exit();
+    story.settle();
+}
+
+/// Somebody stops a run: its client goes, its report with it, and the session hears nothing.
+fn stopped(story: &Story) {
+    let gate = Gate::default();
+    let terminal = gone_idle(story, &gate);
+    until_runs(story, &[("journal", "running")]);
+    let outcome = story.client.person(&["fork", "stop", "scheduled-journal"]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    until_runs(story, &[("journal", "stopped")]);
+    until_no_runner(story);
+    gate.open();
+    turn(story, &terminal, "anything new?");
+    story.quiet(2, 0);
+    assert_eq!((heard(story, FOUND), asked(story, "journal").len()), (0, 1));
+    leave(terminal);
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_run_is_stopped_by_its_name() {
+    let story = story();
+    stopped(&story);
+    story.settle();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_module_a_run_is_stopped_by_its_name() {
+    let story = in_the_session("module");
+    stopped(&story);
+    story.settle();
+}
+
+/// The client's own list says what goes on in the background: it holds an idle fork until it ended.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn w26_a_shell_in_the_background_holds_an_idle_fork_until_it_ended() {
+    let story = story();
+    idle_fork(&story, "journal");
+    says(&story, "journal", [Reply::text(FOUND)]);
+    story.cast.says(Who::Main, [in_background("shell")]);
+    let terminal = story.open_after_a_turn();
+    until_in(&story.client, "shell");
+    assert_eq!(held(&story, "journal"), json!({"by": "background"}));
+    let background = schedule(&story)["background"].clone();
+    assert_eq!(background.as_array().map(Vec::len), Some(1), "{background}");
+    story.quiet(2, 0);
+    assert_eq!(runs(&story), [json!(null); 0]);
+    let_go(&story.client, "shell");
+    until_runs(&story, &[("journal", "completed")]);
+    // The client tells main of its shell's end, and that is something new.
+    assert_eq!(why(&changes(&story, "activity")), ["prompt", "notification"]);
+    let request = turn(&story, &terminal, "anything new?");
+    assert_eq!(request.text().matches(FOUND).count(), 1, "{request:?}");
+    story.quiet(4, 1);
+    terminal.exit();
+    story.settle();
+}
+
+/// A cleared session is another one: what ran for the old conversation reports to nobody here, and the waiter goes along.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_clear_begins_another_session_with_a_schedule_of_its_own() {
+    let story = story();
+    let gate = Gate::default();
+    let terminal = gone_idle(&story, &gate);
+    terminal.say("/clear");
+    until("the session is closed", LIMIT, || (schedule(&story)["closed"] == "clear").then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:#}", schedule(&story)));
+    gate.open();
+    until_runs(&story, &[("journal", "completed")]);
+    says(&story, "journal", [Reply::text("It is green.")]);
+    terminal.say("hello anew");
+    until("it runs in the new session", LIMIT, || {
+        let all = all_runs(&story);
+        (states(&all) == as_states(&[("journal", "completed"); 2])).then_some(())
+    })
+    .unwrap_or_else(|late| panic!("{late}: {:#?}", all_runs(&story)));
+    assert_ne!(all_runs(&story)[1]["session"], SESSION);
+    terminal.say("anything new?");
+    let request = story.request(Who::Main, 2);
+    assert_eq!(request.text().matches("It is green.").count(), 1, "{request:?}");
+    story.quiet(3, 0);
+    assert_eq!((heard(&story, FOUND), &all_runs(&story)[0]["report"]), (0, &json!("waits")), "it is the old one's");
+    assert_eq!(story.client.watches().len(), 1, "{:?}", story.client.processes());
     terminal.exit();
     story.settle();
 }
