@@ -2,7 +2,7 @@
 //! client, and follows that across /clear (R106).
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -68,8 +68,11 @@ const GRACE: Duration = Duration::from_secs(10);
 pub fn run() -> ExitCode {
     match park() {
         Ok(Some(text)) => {
-            eprintln!("{text}");
-            ExitCode::from(2)
+            // Where nobody reads it any more, nobody is to be woken.
+            match writeln!(std::io::stderr(), "{text}") {
+                Ok(()) => ExitCode::from(2),
+                Err(_) => ExitCode::SUCCESS,
+            }
         }
         Ok(None) => ExitCode::SUCCESS,
         Err(error) => {

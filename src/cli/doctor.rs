@@ -1,5 +1,6 @@
 //! `leaf doctor`: one small function a check, each of which says what it found and the way out. It changes nothing.
 
+mod beside;
 mod cost;
 mod installed;
 mod schedule;
@@ -136,6 +137,7 @@ pub fn doctor(json: bool) -> Result<ExitCode> {
     checks.extend(state::checks(&path));
     checks.push(ways::check());
     checks.extend(schedule::checks(&patient));
+    checks.extend(beside::checks(&patient, path.as_deref().ok()));
     checks.push(cost::check(&patient));
     let problems = checks.iter().filter(|c| c.status == Status::Problem).count();
     let report = Report { version: VERSION, state: path.ok(), problems, checks };

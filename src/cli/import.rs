@@ -74,9 +74,14 @@ struct Difference {
 
 /// A part of autofork that is still there.
 #[derive(Serialize)]
-struct Installed {
-    what: String,
-    remove: String,
+pub struct Installed {
+    /// What it is, and where.
+    pub what: String,
+    /// The command that takes it away.
+    pub remove: String,
+    /// Whether it is a plugin of the client's: its hooks run in every session.
+    #[serde(skip)]
+    pub is_plugin: bool,
 }
 
 /// Runs `leaf import`.
@@ -229,7 +234,7 @@ fn differences(env: &Env, forks: &[&Fork], hooks: &[&Hook], settings: &[Setting]
 }
 
 /// Returns what of autofork is still there, and would run beside leaf.
-fn installed(env: &Env, project: &Path) -> Vec<Installed> {
+pub fn installed(env: &Env, project: &Path) -> Vec<Installed> {
     let mut found: Vec<Installed> = Vec::new();
     let user = config_dir(env).ok();
     let files = [
@@ -248,6 +253,7 @@ fn installed(env: &Env, project: &Path) -> Vec<Installed> {
                 found.push(Installed {
                     what: format!("the plugin {name} ({})", file.display()),
                     remove: format!("claude plugin uninstall {name}"),
+                    is_plugin: true,
                 });
             }
         }
@@ -256,6 +262,7 @@ fn installed(env: &Env, project: &Path) -> Vec<Installed> {
         found.push(Installed {
             what: format!("the program {}, and its daemon where one runs", program.display()),
             remove: "autofork stop-daemon".to_owned(),
+            is_plugin: false,
         });
     }
     found

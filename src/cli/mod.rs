@@ -25,6 +25,7 @@ pub mod turn;
 pub mod why;
 pub mod writer;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -151,12 +152,13 @@ pub fn run() -> ExitCode {
                 return ExitCode::SUCCESS;
             }
             // It repeats the words that are off, whatever they hold (R124).
-            eprint!("{}", crate::text::harmless(&error.render().to_string()));
+            let _ = write!(std::io::stderr(), "{}", crate::text::harmless(&error.render().to_string()));
             return ExitCode::from(2);
         }
     };
     if cli.agent_id.is_some() && !marked_first() {
-        eprintln!("leaf: --agent-id stands directly after `leaf`, and only leaf's hook writes it: leave it out");
+        let said = "leaf: --agent-id stands directly after `leaf`, and only leaf's hook writes it: leave it out";
+        let _ = writeln!(std::io::stderr(), "{said}");
         return ExitCode::from(2);
     }
     match dispatch(cli) {

@@ -43,24 +43,23 @@ struct Below {
 /// Takes a pattern apart. One that is relative is the project's, `~/` is the user's home. `None` where it is no pattern, or would
 /// match from the root of all files on.
 fn below(project: &Path, home: Option<&Path>, text: &str) -> Option<Below> {
-    let path = match text.strip_prefix("~/") {
-        Some(rest) => home?.join(rest),
-        None => project.join(text.strip_prefix("./").unwrap_or(text)),
+    // What it is below is no part of it, whatever characters that has.
+    let (base, rest) = match (text.strip_prefix("~/"), text.strip_prefix('/')) {
+        (Some(rest), _) => (home?, rest),
+        (None, Some(rest)) => (Path::new("/"), rest),
+        (None, None) => (project, text.strip_prefix("./").unwrap_or(text)),
     };
     let is_wild = |part: &Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
-    let parts: Vec<Component<'_>> = path.components().collect();
-    let fixed = parts.iter().position(is_wild).unwrap_or(parts.len());
-    let mut root: PathBuf = parts[..fixed].iter().collect();
-    if fixed == parts.len() {
-        root = root.parent()?.to_path_buf();
-    }
-    // What is fixed may hold what a pattern takes for its own.
+    let parts: Vec<Component<'_>> = Path::new(rest).components().collect();
+    let fixed = parts.iter().position(is_wild);
+    // The last part of one without a wildcard is a file.
+    let (above, below) = parts.split_at(fixed.unwrap_or(parts.len().saturating_sub(1)));
+    let root = base.join(above.iter().collect::<PathBuf>());
+    let rest = below.iter().collect::<PathBuf>().to_string_lossy().into_owned();
+    let rest = if fixed.is_none() { Pattern::escape(&rest) } else { rest };
     let prefix = Pattern::escape(&root.to_string_lossy());
-    let rest: PathBuf = path.strip_prefix(&root).ok()?.to_path_buf();
-    let rest = rest.to_string_lossy();
-    let rest = if fixed == parts.len() { Pattern::escape(&rest) } else { rest.into_owned() };
     let pattern = Pattern::new(&format!("{}/{rest}", prefix.trim_end_matches('/'))).ok()?;
-    (root.parent().is_some() || fixed == parts.len()).then_some(Below { root, pattern })
+    (root.parent().is_some() || fixed.is_none()).then_some(Below { root, pattern })
 }
 
 /// Returns a hash of what a pattern matches now. `None` where it can't match anything.

@@ -203,7 +203,7 @@ fn newest(home: &Dir, but: Option<&SessionId>) -> Result<Vec<SessionKey>> {
             Some((std::fs::symlink_metadata(journal).ok()?.modified().ok()?, key))
         })
         .collect();
-    found.sort_by(|one, two| two.0.cmp(&one.0));
+    found.sort_by_key(|(written, _)| std::cmp::Reverse(*written));
     found.truncate(MOST);
     Ok(found.into_iter().map(|(_, key)| key).collect())
 }

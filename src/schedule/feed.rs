@@ -1,16 +1,48 @@
-//! What a lifecycle hook says, where its file wants it in the session's context.
+//! What a lifecycle hook says, where its file wants it in the session's context: a report like a run's, delivered at the next prompt.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use super::definition::Hook;
+use super::definition::{Deliver, Hook};
+use super::record::{Change, Limits, RunOutcome};
+use super::report::{self, Report};
+use crate::FORMAT;
 use crate::desk::Desk;
+use crate::ids::TurnId;
+use crate::session::Session;
+use crate::session::journal::{Cost, Entry};
 use crate::session::record::SessionRecord;
 
-/// Keeps what a hook said for the session's next prompt.
+/// Keeps what a hook said for the session's next prompt. Its file is there before the session is told of it.
 ///
 /// # Errors
 /// Where it can't be written.
 pub fn put(desk: &Desk, record: &SessionRecord, hook: &Hook, label: &str, output: &str) -> Result<()> {
-    let _ = (desk, record, hook, label, output);
-    Ok(())
+    let home = desk.home()?.context("the state directory is gone")?;
+    let session = Session::open(&home, &record.id)?.context("the session is gone")?;
+    let (run, now) = (TurnId::new()?, desk.now());
+    report::write(
+        &session.dir,
+        &Report {
+            format: FORMAT,
+            run,
+            fork: format!("hook: {}", hook.name),
+            label: label.to_owned(),
+            ts: now,
+            outcome: RunOutcome::Completed,
+            text: output.to_owned(),
+            asks: false,
+            feed: true,
+            limits: Limits { hourly: 0, chain: 0 },
+            model: None,
+            cost: Cost::default(),
+        },
+    )?;
+    let fed = Change::Fed {
+        run,
+        name: hook.name.clone(),
+        path: hook.source.path.to_string_lossy().into_owned(),
+        label: label.to_owned(),
+        wake: hook.deliver == Deliver::Wake,
+    };
+    session.lock(desk.deadline())?.append(&[Entry::schedule(now, fed)])
 }

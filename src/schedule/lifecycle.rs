@@ -520,3 +520,126 @@ impl Attendant {
         Some(RETRY)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::definition::Source;
+
+    fn hook(name: &str, on: Vec<HookMoment>) -> Hook {
+        Hook {
+            name: name.to_owned(),
+            source: Source { path: "/h".into(), own: true, sha256: String::new() },
+            description: None,
+            on,
+            command: "true".to_owned(),
+            timeout: 60,
+            deliver: Deliver::None,
+            max_bytes: 8_000,
+            throttle: None,
+        }
+    }
+
+    fn record(changes: &[(i64, Change)]) -> Record {
+        let mut record = Record::default();
+        let opened = Change::Opened { source: None, model: None, tags: Default::default() };
+        record.apply(Ts(0), &opened);
+        changes.iter().for_each(|(at, change)| record.apply(Ts(*at), change));
+        record
+    }
+
+    fn stopped(tasks: &[&str]) -> Change {
+        Change::Stopped { background: tasks.iter().map(ToString::to_string).collect() }
+    }
+
+    fn activity() -> Change {
+        Change::Activity { idle: false, why: "prompt".to_owned() }
+    }
+
+    fn labels(hooks: &[Hook], record: &Record, event: &Happening, now: i64) -> Vec<String> {
+        let due = due(hooks, record, &Settings::default(), event, Ts(now));
+        due.iter().map(|due| format!("{} {}", due.hook.name, due.label)).collect()
+    }
+
+    #[test]
+    fn a_start_is_told_once_and_a_resume_to_those_who_wait_for_it_alone() {
+        let hooks = [
+            hook("both", vec![HookMoment::Resume, HookMoment::SessionStart]),
+            hook("resume", vec![HookMoment::Resume]),
+            Hook { command: String::new(), ..hook("never", vec![HookMoment::SessionStart]) },
+        ];
+        let start = |source: Option<&str>| Happening::SessionStart { source: source.map(ToOwned::to_owned) };
+        let record = record(&[]);
+        assert_eq!(labels(&hooks, &record, &start(None), 1), ["both session_start"]);
+        assert_eq!(labels(&hooks, &record, &start(Some("resume")), 1), ["both session_start", "resume resume"]);
+    }
+
+    #[test]
+    fn idle_hooks_count_from_the_beginning_of_the_pause_and_run_once_in_it() {
+        let hooks = [hook("h", vec![HookMoment::Idle(Some(10)), HookMoment::Idle(None), HookMoment::Idle(Some(10))])];
+        let settings = Settings::default();
+        let mut record = record(&[(1_000, activity())]);
+        assert_eq!(next_idle(&hooks, &record, &settings), None, "main is at work");
+        record.apply(Ts(2_000), &stopped(&[]));
+        assert_eq!(next_idle(&hooks, &record, &settings), Some(Ts(12_000)));
+        assert_eq!(labels(&hooks, &record, &Happening::Idle, 11_999), Vec::<String>::new());
+        assert_eq!(labels(&hooks, &record, &Happening::Idle, 12_000), ["h idle:10"]);
+        record.apply(Ts(12_000), &Change::Hook { name: "h".to_owned(), label: "idle:10".to_owned() });
+        assert_eq!(next_idle(&hooks, &record, &settings), Some(Ts(602_000)));
+        // A wake's own turn moves nothing.
+        record.apply(Ts(20_000), &Change::Working);
+        assert_eq!(next_idle(&hooks, &record, &settings), None);
+        record.apply(Ts(30_000), &stopped(&[]));
+        assert_eq!(next_idle(&hooks, &record, &settings), Some(Ts(602_000)));
+        // W18: nor does a close; a new pause does.
+        record.apply(Ts(40_000), &Change::Closed { reason: "other".to_owned() });
+        assert_eq!(next_idle(&hooks, &record, &settings), None);
+        record.apply(Ts(50_000), &Change::Opened { source: None, model: None, tags: Default::default() });
+        record.apply(Ts(60_000), &stopped(&[]));
+        assert_eq!(labels(&hooks, &record, &Happening::Idle, 61_000), Vec::<String>::new());
+        record.apply(Ts(70_000), &activity());
+        record.apply(Ts(80_000), &stopped(&[]));
+        assert_eq!(labels(&hooks, &record, &Happening::Idle, 90_000), ["h idle:10"]);
+        // 0 switches bare `idle` off.
+        let never = Settings { default_idle_deadline: 0, ..Settings::default() };
+        assert_eq!(next_idle(&hooks[..], &record, &never), Some(Ts(90_000)));
+    }
+
+    #[test]
+    fn work_in_the_background_holds_them_as_long_as_the_settings_say() {
+        let hooks = [hook("h", vec![HookMoment::Idle(Some(10))])];
+        let record = record(&[(0, activity()), (1_000, stopped(&["b1"]))]);
+        let next = |hold: bool, timeout: u64| {
+            let settings = Settings { background_hold: hold, background_hold_timeout: timeout, ..Settings::default() };
+            next_idle(&hooks, &record, &settings)
+        };
+        assert_eq!(next(true, 100), Some(Ts(111_000)));
+        assert_eq!(next(true, 0), None);
+        assert_eq!(next(false, 100), Some(Ts(11_000)));
+    }
+
+    #[test]
+    fn a_throttle_holds_a_hook_and_lets_it_run_at_one_of_its_moments() {
+        let hooks = [Hook {
+            throttle: Some(60),
+            ..hook("h", vec![HookMoment::Activity, HookMoment::Idle(Some(1)), HookMoment::Idle(Some(2))])
+        }];
+        let mut record = record(&[(0, activity()), (1_000, stopped(&[]))]);
+        assert_eq!(labels(&hooks, &record, &Happening::Idle, 10_000), ["h idle:1"]);
+        record.apply(Ts(10_000), &Change::Hook { name: "h".to_owned(), label: "idle:1".to_owned() });
+        assert_eq!(labels(&hooks, &record, &Happening::Activity, 69_999), Vec::<String>::new());
+        assert_eq!(labels(&hooks, &record, &Happening::Activity, 70_000), ["h activity"]);
+        assert_eq!(next_idle(&hooks, &record, &Settings::default()), Some(Ts(70_000)));
+    }
+
+    #[test]
+    fn what_is_owed_is_bounded_and_an_event_twice_is_one() {
+        let event = |name: &str| Change::Happened { event: Happening::Event { name: name.to_owned() } };
+        let mut record = record(&[(1, event("a")), (2, event("b")), (3, event("a"))]);
+        assert_eq!(record.happened.iter().map(|owed| owed.number).collect::<Vec<_>>(), [2, 3]);
+        (0..200).for_each(|at| record.apply(Ts(at), &Change::Happened { event: Happening::Activity }));
+        assert_eq!(record.happened.len(), 64);
+        record.apply(Ts(300), &Change::Told { to: record.happenings });
+        assert!(record.happened.is_empty());
+    }
+}

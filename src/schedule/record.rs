@@ -121,6 +121,19 @@ pub enum Change {
         /// The number of the last.
         to: u64,
     },
+    /// A lifecycle hook said something that the session is to read: its report is there.
+    Fed {
+        /// What its report is filed under.
+        run: TurnId,
+        /// The hook.
+        name: String,
+        /// Its file.
+        path: String,
+        /// Its moment's label.
+        label: String,
+        /// Whether an idle session is woken for it.
+        wake: bool,
+    },
     /// The files that a `changed` moment's pattern matches were looked at.
     Looked {
         /// The pattern.
@@ -384,6 +397,9 @@ pub struct HookStamps {
 pub struct Run {
     /// What was issued.
     pub issue: Issue,
+    /// Whether it is what a lifecycle hook said, and no run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub feed: bool,
     /// When.
     pub issued: Ts,
     /// In which pause.
@@ -423,6 +439,30 @@ pub struct Run {
 }
 
 impl Run {
+    fn new(issue: Issue, issued: Ts, epoch: u64, owner: Process, flush: bool) -> Run {
+        Run {
+            issue,
+            feed: false,
+            given: false,
+            issued,
+            epoch,
+            owner,
+            flush,
+            begun: None,
+            process: None,
+            attempt: None,
+            agent: None,
+            over: None,
+            outcome: None,
+            again: false,
+            why: None,
+            model: None,
+            cost: Cost::default(),
+            report: None,
+            printing: None,
+        }
+    }
+
     /// Whether it waits for others of its batch.
     pub fn is_held(&self) -> bool {
         self.over.is_none() && self.begun.is_none() && !self.issue.waits_for.is_empty()
@@ -540,6 +580,30 @@ impl Record {
                 let spare = self.happened.len().saturating_sub(OWED);
                 self.happened.drain(..spare);
             }
+            Change::Fed { run, name, path, label, wake } => {
+                // As a run that is over, under a name that no fork is likely to have.
+                let issue = Issue {
+                    run: *run,
+                    fork: format!("hook {name}"),
+                    path: path.clone(),
+                    label: label.clone(),
+                    waits_for: Vec::new(),
+                    reports_of: Vec::new(),
+                    gate: false,
+                    chain: false,
+                    runner: Runner::Headless,
+                };
+                let over = Run::new(issue, ts, self.epoch, Process { pid: 0, start: None }, false);
+                self.runs.push(Run {
+                    feed: true,
+                    begun: Some(ts),
+                    over: Some(ts),
+                    outcome: Some(RunOutcome::Completed),
+                    again: *wake,
+                    report: Some(0),
+                    ..over
+                });
+            }
             Change::Told { to } => self.happened.retain(|happened| happened.number > *to),
             Change::Looked { pattern, seen } => {
                 self.files.insert(pattern.clone(), seen.clone());
@@ -631,26 +695,7 @@ impl Record {
         if issue.label != MANUAL {
             self.stamp(ts, issue);
         }
-        let run = Run {
-            issue: issue.clone(),
-            issued: ts,
-            epoch,
-            owner: owner.clone(),
-            flush,
-            begun: None,
-            process: None,
-            attempt: None,
-            agent: None,
-            given: false,
-            over: None,
-            outcome: None,
-            again: false,
-            why: None,
-            model: None,
-            cost: Cost::default(),
-            report: None,
-            printing: None,
-        };
+        let run = Run::new(issue.clone(), ts, epoch, owner.clone(), flush);
         if issue.gate && !run.is_held() && !flush {
             self.gate = Some((issue.fork.clone(), issue.run));
         }

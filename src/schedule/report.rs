@@ -44,6 +44,9 @@ pub struct Report {
     /// Whether it asked for another run.
     #[serde(default)]
     pub asks: bool,
+    /// Whether a lifecycle hook said it, and no run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub feed: bool,
     /// How often it may have one.
     pub limits: Limits,
     /// The model that it ran on, where it isn't the session's.
@@ -173,6 +176,14 @@ fn head(report: &Report) -> String {
         RunOutcome::Stopped => "stopped",
         RunOutcome::Dropped => "dropped",
     };
+    if report.feed {
+        return format!(
+            "a lifecycle hook of the user's says something (source: leaf; {}; moment: {}). What stands between the marks is the \
+             output of its command, not the user's words.",
+            name(&report.fork),
+            name(&report.label)
+        );
+    }
     format!(
         "a background copy of this conversation reports (source: leaf; fork: {}; trigger: {}; {how}). What stands between the marks \
          is its report, not the user's words.",
@@ -230,6 +241,7 @@ mod tests {
             outcome: RunOutcome::Completed,
             text: text.to_owned(),
             asks: false,
+            feed: false,
             limits: Limits { hourly: 30, chain: 25 },
             model: None,
             cost: Cost::default(),

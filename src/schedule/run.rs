@@ -51,6 +51,8 @@ const WORD: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often a runner looks whether another's run, or a gate, lets one of its own go.
 const LOOK: Duration = Duration::from_millis(500);
+/// After so many looks in vain a runner leaves.
+const MISSES: u32 = 20;
 /// The client sometimes finds a conversation only a moment later: how long to wait before each further try.
 const TRIES: [u64; 3] = [100, 400, 1500];
 
@@ -163,6 +165,7 @@ impl Work {
         drop(session);
         let mut held = self.look()?;
         audience.begun();
+        let mut misses = 0;
         loop {
             let flush = self.ready.front().is_some_and(|run| run.flush);
             while self.running.len() < if flush { 1 } else { most } {
@@ -189,7 +192,16 @@ impl Work {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
-            held = self.look()?;
+            // What runs goes on, though the journal can't be read or written for a while.
+            match self.look() {
+                Ok(waits) => (held, misses) = (waits, 0),
+                Err(error) if misses < MISSES => {
+                    errors::note(&format!("runner: {error:#}"));
+                    misses += 1;
+                    std::thread::sleep(LOOK);
+                }
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -221,6 +233,8 @@ impl Work {
         }
         session.append(&entries)?;
         self.ready.extend(free);
+        let place = |run: &Run| self.mine.iter().position(|id| *id == run.issue.run);
+        self.ready.make_contiguous().sort_by_key(place);
         Ok(held)
     }
 
@@ -436,6 +450,7 @@ impl Hand {
             outcome,
             text,
             asks,
+            feed: false,
             limits,
             model,
             cost: output.cost,
@@ -469,9 +484,14 @@ impl Hand {
         let end = || -> Result<()> {
             let mut session = self.lock()?;
             let now = self.desk.now();
-            let open = session.state.schedule.run(run.issue.run).is_some_and(|run| run.over.is_none());
-            let entry = ended(now, run, RunOutcome::Failed, Some(text::clip(why, 300)));
-            if open { session.append(&[entry]) } else { Ok(()) }
+            let record = &session.state.schedule;
+            let Some(open) = record.run(run.issue.run).filter(|run| run.over.is_none()) else { return Ok(()) };
+            // It may have got as far as its report.
+            let entry = match report::read(&session.session.dir, run.issue.run) {
+                Ok(Some(report)) => Entry::schedule(now, over(record, open, &report, self.delivers, now)),
+                Ok(None) | Err(_) => ended(now, run, RunOutcome::Failed, Some(text::clip(why, 300))),
+            };
+            session.append(&[entry])
         };
         if let Err(error) = end() {
             errors::note(&format!("runner: run {}: {error:#}", run.issue.run));
@@ -575,6 +595,7 @@ pub fn end_in_session(
         outcome,
         text,
         asks,
+        feed: false,
         limits: Limits { hourly: settings.runaway_limit, chain },
         model: None,
         cost,

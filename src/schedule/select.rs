@@ -291,7 +291,7 @@ fn standing(view: &View<'_>, fork: &Fork) -> Standing {
         }
         free = free.max(until.min(view.now));
     }
-    let own = |run: &&Run| run.issue.fork == fork.name;
+    let own = |run: &&Run| run.issue.fork == fork.name && !run.feed;
     if !fork.overlap && view.record.runs.iter().filter(own).any(|run| run.over.is_none()) {
         return held(Held::Overlap, Some(label), None);
     }

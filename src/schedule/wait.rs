@@ -22,7 +22,10 @@ fn open(record: &Record) -> impl Iterator<Item = &Run> {
 pub fn wake(record: &Record) -> Option<&'static str> {
     let asks =
         |run: &Run| record.is_unread(run) && run.over.is_some_and(|over| record.woke.is_none_or(|woke| woke < over));
-    record.runs.iter().any(asks).then_some(
-        "a scheduled fork asks to run again once this session has read its report; the report stands in this turn's context",
-    )
+    let run = record.runs.iter().find(|run| asks(run))?;
+    Some(if run.feed {
+        "a lifecycle hook has something for this session; it stands in this turn's context"
+    } else {
+        "a scheduled fork asks to run again once this session has read its report; the report stands in this turn's context"
+    })
 }

@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 
 const LEAF: &str = env!("CARGO_BIN_EXE_leaf");
 
+/// What is measured, and how it is done the n-th time.
+type Row<'a> = (&'a str, Box<dyn FnMut(usize) -> Duration + 'a>);
+
 fn main() {
     let runs = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(40);
     let peer = Command::new("autofork").arg("--version").stdout(Stdio::null()).status().is_ok();
@@ -25,7 +28,7 @@ fn main() {
         place.write("home/.config/leaf/config.toml", &format!("schedule.flush_on_close = {flush}\n"));
         place.begin("s");
     }
-    let mut rows: Vec<(&str, Box<dyn FnMut(usize) -> Duration + '_>)> = vec![
+    let mut rows: Vec<Row<'_>> = vec![
         ("true", Box::new(|_| timed(&mut few.command("true", &[]), None))),
         ("leaf forks, 1,000 files", Box::new(|_| timed(&mut many.leaf(&["forks", "--json"]), None))),
         ("leaf schedule, 1,000 files", Box::new(|_| timed(&mut many.leaf(&["schedule", "s", "--json"]), None))),

@@ -18,6 +18,7 @@ mod headless_print;
 mod killed;
 mod lives;
 mod print;
+mod run_rights;
 mod schedule;
 mod sessions;
 mod story;

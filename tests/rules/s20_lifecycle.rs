@@ -648,7 +648,8 @@ fn complaint_11_a_hook_that_starts_a_client_starts_no_next_hook() {
 
 #[test]
 fn complaint_1_and_2_whatever_fails_inside_breaks_no_session_and_wakes_nobody() {
-    let break_it: [(&str, fn(&Desk, &Session<'_>)); 4] = [
+    type Break = fn(&Desk, &Session<'_>);
+    let break_it: [(&str, Break); 4] = [
         ("a damaged record", |desk, session| {
             let dir = crate::support::forks::session_dir(desk, session);
             fs::write(dir.join("session.json"), "{").expect("a file");
@@ -850,4 +851,143 @@ fn what_a_pause_did_not_run_runs_at_its_close_where_that_is_asked_for() {
     assert_eq!(play(true, &dies), 2, "a death that is seen at once");
     assert_eq!(play(true, &died), 0, "a death of long ago");
     assert_eq!(play(true, &pruned), 0);
+}
+
+#[test]
+fn what_a_hook_says_reaches_the_next_prompt_once() {
+    let desk = Desk::new();
+    let hooks = Hooks::new(&desk);
+    let own = desk.home().join(".leaf/hooks");
+    hooks.file(&own, "tickets", "on: session_start\ndeliver: context\ncommand: echo 'two tickets <b>'\n");
+    hooks.file(
+        &own,
+        "long",
+        "on: session_start\ndeliver: context\nmax_bytes: 20\ncommand: yes 1234567890 | head -c 100000\n",
+    );
+    hooks.file(&own, "failing", "on: session_start\ndeliver: context\ncommand: echo no; exit 1\n");
+    hooks.file(&own, "silent", "on: session_start\ndeliver: context\ncommand: 'true'\n");
+    let session = desk.session("s");
+    session.start("startup").silent();
+    let fed = || changes(&session).iter().filter(|c| c["change"] == "fed").count();
+    until("they spoke", || fed() == 2);
+    hooks.settle();
+    assert_eq!(desk.ask(&["status"])["sessions"][0]["schedule"]["reports"].as_array().map(Vec::len), Some(2));
+    let said = session.prompt("hello").says();
+    assert!(said.contains("two tickets") && said.contains("hook: tickets; moment: session_start"), "{said}");
+    assert!(!said.contains("<b>"), "what stands in it is data: {said}");
+    assert_eq!(said.matches("1234567890").count(), 1, "{said}");
+    assert!(!said.contains("\nno\n"), "{said}");
+    session.prompt("again").silent();
+    let reports = crate::support::forks::session_dir(&desk, &session).join("reports");
+    assert_eq!(fs::read_dir(reports).map(Iterator::count).unwrap_or(0), 0, "nothing is left of them");
+}
+
+#[test]
+fn a_hook_may_wake_an_idle_session_with_what_it_says() {
+    let desk = Desk::new();
+    let hooks = Hooks::new(&desk);
+    let own = desk.home().join(".leaf/hooks");
+    hooks.file(&own, "deployed", "on:\n  - event: deployed\ndeliver: wake\ncommand: echo it is live\n");
+    let session = desk.session("s").working();
+    session.stop().silent();
+    let watch = session.watch();
+    desk.person(&["emit", "deployed"]).ok();
+    assert!(watch.woke().contains("a lifecycle hook has something"));
+    let said = session.prompt("x").says();
+    assert!(said.contains("it is live"), "{said}");
+    session.stop().silent();
+    session.watch().parked(300);
+}
+
+#[test]
+fn w29_prune_closes_what_is_stale_and_clears_what_nobody_waits_for() {
+    let desk = Desk::new();
+    let hooks = Hooks::new(&desk);
+    hooks.own("end", "session_end");
+    let session = desk.session("dead").working();
+    let living = desk.session("living").working();
+    session.client.kill();
+    let stale = desk.ask(&["status"]);
+    assert_eq!(stale["stale"][0]["id"], session.id());
+    assert!(desk.person(&["status"]).ok().out().contains("stale"));
+    // A report that nobody waits for.
+    let reports = crate::support::forks::session_dir(&desk, &session).join("reports");
+    fs::create_dir(&reports).expect("a directory");
+    fs::write(reports.join("0123456789abcdef.json"), "{}").expect("a file");
+    let said = desk.ask(&["prune", "--dry-run"]);
+    assert_eq!((&said["closed"][0], &said["reports"]), (&session.id().into(), &1.into()), "{said}");
+    assert_eq!(closes(&session), Vec::<String>::new(), "it was only said");
+    hooks.never("end");
+    let said = desk.ask(&["prune"]);
+    assert_eq!((&said["closed"][0], &said["reports"]), (&session.id().into(), &1.into()), "{said}");
+    is(&hooks.once("end"), "END_REASON", "pruned");
+    assert_eq!((closes(&session), closes(&living).len()), (vec!["pruned".to_owned()], 0));
+    assert!(desk.person(&["prune"]).ok().out().contains("nothing to clear away"));
+    let status = desk.ask(&["status"]);
+    assert_eq!((&status["closed"][0]["id"], &status["closed"][0]["reason"]), (&session.id().into(), &"pruned".into()));
+    assert!(desk.person(&["status"]).ok().out().contains("pruned"));
+    // A month later its directory goes, and no other.
+    desk.advance(29 * 24 * 3600);
+    assert_eq!(desk.ask(&["prune"])["sessions"], serde_json::json!([]));
+    desk.advance(25 * 3600);
+    let said = desk.ask(&["prune"]);
+    assert_eq!(said["sessions"], serde_json::json!([session.id()]), "{said}");
+    assert!(!crate::support::forks::session_dir(&desk, &session).exists());
+    assert!(crate::support::forks::session_dir(&desk, &living).exists());
+    living.prompt("still here").silent();
+}
+
+#[test]
+fn w29_a_sessions_story_stays_as_long_as_its_page() {
+    let desk = Desk::new();
+    let session = desk.session("s").working();
+    let thread = desk.thread("which colour?");
+    let reference = session.boundary().reference();
+    session.reply(&reference, "blue");
+    session.end("other").silent();
+    let other = desk.session("t").working();
+    let page = desk.page_slug();
+    other.run(&["page", "claim", &page]).ok();
+    let before = desk.ask(&["why", &thread]);
+    desk.advance(60 * 24 * 3600);
+    assert_eq!(desk.ask(&["prune"])["sessions"], serde_json::json!([]));
+    assert_eq!(before, desk.ask(&["why", &thread]));
+}
+
+#[test]
+fn w17_a_reader_that_leaves_is_no_reason_to_panic() {
+    let desk = Desk::new();
+    let hooks = Hooks::new(&desk);
+    hooks.own("start", "session_start");
+    let session = desk.session("s").working();
+    desk.thread("hello");
+    let listings: [&[&str]; 10] = [
+        &["status"],
+        &["status", "--json"],
+        &["doctor"],
+        &["forks"],
+        &["hooks"],
+        &["prune"],
+        &["emit", "x"],
+        &["trust", "--list"],
+        &["page", "list"],
+        &["--help"],
+    ];
+    for args in listings {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = desk.command(args).stdout(writer).output().expect("leaf runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("panicked") && !said.contains("Broken pipe"), "{args:?}: {said}");
+        assert!(output.status.code().is_some_and(|code| code < 2), "{args:?}: {:?} {said}", output.status);
+    }
+    // A watch whose words nobody reads wakes nobody.
+    for args in [&["watch"][..], &["nonsense"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = desk.command(args);
+        let status = command.stderr(writer).status().expect("leaf runs");
+        assert!(status.code().is_some_and(|code| code != 101), "{args:?}: {status:?}");
+    }
+    drop(session);
 }

@@ -108,6 +108,17 @@ fn a_run_that_fails_on_every_model_says_why() {
 }
 
 #[test]
+fn a_forks_hooks_run_where_they_are_asked_for() {
+    let desk = Desk::new();
+    let session = idle(&desk);
+    let schedule = Schedule::new(&session);
+    schedule.reports("journal", "done");
+    let ids = schedule.issue(&[Issue::of("journal")]);
+    finished(&mut schedule.runner(&ids).env("AUTOFORK_FORK_HOOKS", "1").spawn().expect("a runner"));
+    assert!(!schedule.asked("journal")[0].args.join(" ").contains("disableAllHooks"));
+}
+
+#[test]
 fn w14_lines_around_the_result_fail_no_run() {
     let desk = Desk::new();
     let session = idle(&desk);
@@ -281,7 +292,7 @@ fn a_flush_runs_one_after_the_other_whatever_gate_stands() {
         schedule.play(name, r#"[ -e "$HOME/at" ] && echo "two at once" >> "$HOME/order"; touch "$HOME/at"; sleep 0.05; rm "$HOME/at"; result x"#);
     }
     let owner = json!({"pid": std::process::id(), "start": null});
-    let batch = [Issue::of("c").gate(), Issue::of("a"), Issue::of("b").after(&["c"])];
+    let batch = [Issue::of("c").gate(), Issue::of("a").after(&["c"]), Issue::of("b")];
     let ids = schedule.issue_by(&batch, owner, true);
     schedule.carry_out(&ids);
     assert_eq!(schedule.order(), names);

@@ -106,7 +106,8 @@ pub fn client(patient: &Patient) -> Check {
     }
 }
 
-fn numbers(version: &str) -> Option<Vec<u64>> {
+/// A version as numbers that can be compared.
+pub fn numbers(version: &str) -> Option<Vec<u64>> {
     version.split(['-', '+']).next()?.split('.').map(|n| n.parse().ok()).collect()
 }
 

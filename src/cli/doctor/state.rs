@@ -9,11 +9,13 @@ use rustix::fs::{Access, OFlags};
 use serde::Deserialize;
 
 use super::Check;
-use crate::ids::{DeliveryId, PageId, SessionKey};
+use crate::ids::{DeliveryId, PageId, SessionKey, TurnId};
 use crate::lock::{self, Deadline};
 use crate::page::log::{Piece, parse, pieces};
 use crate::page::{self, PageRecord, snapshot};
 use crate::place::{Dir, PlaceError, plain};
+use crate::schedule::record::Run;
+use crate::schedule::report;
 use crate::session;
 use crate::session::journal::{self, Entry};
 use crate::session::lane::Lane;
@@ -42,6 +44,7 @@ pub fn checks(path: &Result<PathBuf, PlaceError>) -> Vec<Check> {
     // Opening it tells the same as `directory` where it fails.
     if let Ok(Some(home)) = Dir::open_home(path) {
         checks.extend([locks(&home), records(&home), logs(&home), stray(&home), kept_silent(&home)]);
+        checks.extend(left(&home));
     }
     checks
 }
@@ -474,6 +477,9 @@ fn known(parts: &[&str]) -> Known {
         ["pages", _, page::DELIVERIES] => Known::Directory,
         ["pages", _, page::DELIVERIES, name] if json(name) => Known::File,
         ["sessions", key] if SessionKey::from_name(key).is_some() => Known::Directory,
+        ["sessions", name, ..] if name.starts_with(".gone-") => Known::Temporary,
+        ["sessions", _, report::DIRECTORY] => Known::Directory,
+        ["sessions", _, report::DIRECTORY, name] if is_report(name) => Known::File,
         ["sessions", _, session::RECORD | journal::STATE | LOCK] => Known::File,
         ["sessions", _, name] if is_journal(name) => Known::File,
         ["sessions", _, session::LANES] => Known::Directory,
@@ -485,6 +491,35 @@ fn known(parts: &[&str]) -> Known {
         ["projects", name] if project(name) => Known::File,
         _ => Known::No,
     }
+}
+
+fn is_report(name: &str) -> bool {
+    name.strip_suffix(".json").is_some_and(|stem| stem.parse::<TurnId>().is_ok())
+}
+
+/// What `leaf prune` would see to: reports that nobody waits for, and sessions that nobody closed.
+fn left(home: &Dir) -> Option<Check> {
+    const NAME: &str = "schedule's rest";
+    let (mut reports, mut stale) = (0, 0);
+    for session in session::Session::all(home).unwrap_or_default() {
+        let Ok(state) = session.state() else { continue };
+        let runs = &state.schedule.runs;
+        let needed = |name: &str| {
+            let of = |run: &&Run| report::file(run.issue.run) == name;
+            runs.iter().find(of).is_some_and(|run| run.over.is_none() || run.report.is_some())
+        };
+        let names = session.dir.sub(report::DIRECTORY).ok().flatten().and_then(|dir| dir.names().ok());
+        reports += names.unwrap_or_default().iter().filter(|name| is_report(name) && !needed(name)).count();
+        stale += usize::from(state.schedule.is_open() && !session.record.client_lives());
+    }
+    let mut parts = Vec::new();
+    if reports > 0 {
+        parts.push(format!("{} that nobody waits for", count(reports, "report")));
+    }
+    if stale > 0 {
+        parts.push(format!("{} whose client died with nobody to see it", count(stale, "open session")));
+    }
+    (!parts.is_empty()).then(|| Check::note(NAME, parts.join("; ")).way_out("`leaf prune` sees to them"))
 }
 
 fn known_without_tmp(parts: &[&str]) -> Known {
