@@ -364,6 +364,8 @@ fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionSta
 fn closed(mut ended: Vec<Session>) -> Vec<Closed> {
     const MOST: usize = 8;
     ended.sort_by_key(|session| std::cmp::Reverse(session.record.ended));
+    // Those of an older leaf tell nothing of a close.
+    ended.truncate(4 * MOST);
     let of = |session: Session| {
         let closed = session.state().ok()?.schedule.closed?;
         Some(Closed { id: session.record.id, cwd: session.record.cwd, at: closed.at, reason: closed.reason })

@@ -35,6 +35,8 @@ pub const PRUNED: &str = "pruned";
 const RECENT: i64 = 10 * 60_000;
 /// How long a close waits until a runner has its runs in hand: a client that ends gives all its hooks 1.5 s.
 const WORD: Duration = Duration::from_millis(60);
+/// After this long nobody tells hooks of a close any more, milliseconds.
+const OWED: i64 = 24 * 3_600_000;
 /// How many sessions a sweep looks at.
 const MOST: usize = 50;
 /// A session's lock that somebody holds is not waited for in a sweep.
@@ -97,8 +99,10 @@ pub fn close_where(
             Err(error) => errors::note(&format!("close: what its pause did not run can't be run: {error:#}")),
         }
     }
-    let record = locked.session.record.clone();
-    let owed = !locked.state.schedule.happened.is_empty();
+    let owes = !locked.state.schedule.happened.is_empty();
+    let before = locked.session.record.clone();
+    let record = SessionRecord { ended: before.ended.or(Some(now)), owes, ..before };
+    locked.replace_record(record.clone())?;
     // What is started wants the lock.
     drop(locked);
     if !runs.is_empty()
@@ -106,18 +110,8 @@ pub fn close_where(
     {
         errors::note(&format!("close: the runner can't be started: {error:#}"));
     }
-    if owed {
+    if owes {
         lifecycle::start(&record, place);
-    }
-    // At last: a sweep that finds this looks no further.
-    if let Some(session) = Session::open(home, &record.id)? {
-        let mut locked = session.lock(desk.deadline())?;
-        // It may have been opened again meanwhile.
-        if !locked.state.schedule.is_open() {
-            let ended = locked.session.record.ended.or(Some(now));
-            let record = SessionRecord { ended, ..locked.session.record.clone() };
-            locked.replace_record(record)?;
-        }
     }
     Ok(is_open)
 }
@@ -209,11 +203,11 @@ fn newest(home: &Dir, but: Option<&SessionId>) -> Result<Vec<SessionKey>> {
 }
 
 /// Whether a session's record says that there may be something to do for it: nobody ended it and its client is not known to live, or
-/// it ended so lately that its hooks may not have heard.
+/// its hooks may not have heard of its end.
 fn is_candidate(record: &SessionRecord, now: Ts) -> bool {
     match record.ended {
         None => record.process.as_ref().is_none_or(|process| process.life() != Life::Alive),
-        Some(ended) => (0..RECENT).contains(&(now.0 - ended.0)),
+        Some(ended) => record.owes && (0..OWED).contains(&(now.0 - ended.0)),
     }
 }
 
@@ -248,6 +242,10 @@ fn sweep_one(desk: &Desk, home: &Dir, session: Session) -> Result<()> {
     if record.ended.is_some() {
         if !session.state()?.schedule.happened.is_empty() {
             lifecycle::start(&record, Place::Foreign);
+        } else if session.is_free(Deadline::after(BRIEF))? {
+            let mut locked = session.lock(desk.deadline())?;
+            let record = SessionRecord { owes: false, ..locked.session.record.clone() };
+            locked.replace_record(record)?;
         }
         return Ok(());
     }

@@ -243,7 +243,8 @@ pub fn serve(desk: &Desk, session: Session, place: Place) -> Result<()> {
         }
     }
     session.append(&entries)?;
-    let record = session.session.record.clone();
+    let record = SessionRecord { owes: false, ..session.session.record.clone() };
+    session.replace_record(record.clone())?;
     drop(session);
     std::thread::scope(|scope| {
         for job in &jobs {

@@ -45,7 +45,7 @@ fn until_holder(story: &Story, message: &Value, state: &str) {
 }
 
 /// A call in the background that goes on until the test lets it end.
-fn in_background(name: &str) -> Reply {
+pub fn in_background(name: &str) -> Reply {
     Reply::call(
         "Bash",
         json!({

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::LIMIT;
 use crate::cast::{Cast, Who, busy, let_go, until_in};
 use crate::client::{Client, Killed, Step, Terminal, until};
-use crate::lives::{Clock, kill, leave};
+use crate::lives::{Clock, in_background, kill, leave};
 use crate::model::{Gate, Reply, Request};
 use crate::story::{RULES, SESSION, Story, id};
 use crate::ways::{asked_to_start, copies, kept_sessions};
@@ -145,7 +145,7 @@ struct Sight {
 impl Sight {
     fn of(story: &Story, terminal: &Terminal<'_>) -> Self {
         Self {
-            screen: terminal.screen(),
+            screen: seen(terminal),
             transcript: transcript(&story.client),
             kept: kept_sessions(story),
             asked: story.asked(Who::Main),
@@ -154,14 +154,17 @@ impl Sight {
     }
 }
 
-/// The conversation on a screen, without the prompt and what stands below it.
+/// A screen without the client's own hints, which come and go at its right.
+fn seen(terminal: &Terminal<'_>) -> String {
+    let hint = " ".repeat(40);
+    let screen = terminal.screen();
+    let lines: Vec<_> = screen.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(&hint)).collect();
+    lines.join("\n")
+}
+
+/// The conversation of a screen, without the prompt and what stands below it.
 fn said(screen: &str) -> String {
-    screen
-        .lines()
-        .take_while(|line| !line.starts_with('─'))
-        .filter(|line| !line.trim().is_empty())
-        .collect::<Vec<_>>()
-        .join("\n")
+    screen.lines().take_while(|line| !line.starts_with('─')).collect::<Vec<_>>().join("\n")
 }
 
 /// The session's conversation, as the client keeps it.
@@ -273,6 +276,37 @@ fn i6_an_idle_fork_runs_unseen_watch_killed() {
     story.quiet(3, 0);
     terminal.exit();
     story.settle();
+}
+
+/// The hook dies that was to hand the report over, at one of its writes: nobody got it, and the next prompt brings it.
+fn handed_over_late(write: u32) {
+    let story = story();
+    let gate = Gate::default();
+    gate.open();
+    let terminal = gone_idle(&story, &gate);
+    until_runs(&story, &[("journal", "completed")]);
+    until_no_runner(&story);
+    let hook = story.client.sabotage(Step::MainsHook("UserPromptSubmit"), Killed::AtWrite(write), 1);
+    terminal.say("are you there?");
+    hook.wait(1);
+    story.request(Who::Main, 1);
+    terminal.wait("the reply", |screen| screen.matches("that is all from Main").count() == 2);
+    reported_once(&story, &terminal, FOUND);
+    story.quiet(4, 0);
+    terminal.exit();
+    story.settle();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_report_comes_with_the_next_prompt_where_its_hook_was_killed() {
+    handed_over_late(1);
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_report_comes_with_the_next_prompt_where_its_hook_was_killed_as_it_printed() {
+    handed_over_late(3);
 }
 
 /// The person leaves while it runs: its report waits for the session's next life.
@@ -1060,5 +1094,122 @@ fn i6_lifecycle_a_command_outlives_its_client() {
     terminal.exit();
     fs::write(story.client.path("home/go"), "").expect("a file");
     until_noted(&story, &["done"]);
+    story.settle();
+}
+
+/// A project's fork waits for trust, and does so again once its file was changed (R126).
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_projects_fork_runs_once_it_is_trusted_and_waits_again_once_it_changed() {
+    let story = story();
+    let forks = story.client.path("project/.autofork/forks");
+    fs::create_dir_all(&forks).expect("a directory");
+    let file = forks.join("journal.md");
+    let text = "---\nfork: true\nrun_on:\n  - idle: 0s\nthrottle: 1h\n---\nDo what is to be done of journal.\n";
+    fs::write(&file, text).expect("a file");
+    says(&story, "journal", [Reply::text(FOUND)]);
+    let terminal = story.open_after_a_turn();
+    assert_eq!(held(&story, "journal"), json!({"by": "trust"}));
+    turn(&story, &terminal, "and now?");
+    assert_eq!((runs(&story), story.asked(Who::Scheduled)), (vec![], 0));
+    let trusted = story.client.person(&["trust"]);
+    assert_eq!(trusted.code, 0, "{trusted:?}");
+    turn(&story, &terminal, "and now, then?");
+    until_runs(&story, &[("journal", "completed")]);
+    fs::write(&file, text.replace("Do what", "Do all that")).expect("a file");
+    assert_eq!(held(&story, "journal"), json!({"by": "trust"}));
+    let request = turn(&story, &terminal, "anything new?");
+    assert_eq!(request.text().matches(FOUND).count(), 1, "{request:?}");
+    story.quiet(4, 0);
+    assert_eq!(states(&runs(&story)), as_states(&[("journal", "completed")]));
+    terminal.exit();
+    story.settle();
+}
+
+/// Somebody stops a run: its client goes, its report with it, and the session hears nothing.
+fn stopped(story: &Story) {
+    let gate = Gate::default();
+    let terminal = gone_idle(story, &gate);
+    until_runs(story, &[("journal", "running")]);
+    let outcome = story.client.person(&["fork", "stop", "scheduled-journal"]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    until_runs(story, &[("journal", "stopped")]);
+    until_no_runner(story);
+    gate.open();
+    turn(story, &terminal, "anything new?");
+    story.quiet(2, 0);
+    assert_eq!((heard(story, FOUND), asked(story, "journal").len()), (0, 1));
+    leave(terminal);
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_a_run_is_stopped_by_its_name() {
+    let story = story();
+    stopped(&story);
+    story.settle();
+}
+
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_module_a_run_is_stopped_by_its_name() {
+    let story = in_the_session("module");
+    stopped(&story);
+    story.settle();
+}
+
+/// The client's own list says what goes on in the background: it holds an idle fork until it ended.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn w26_a_shell_in_the_background_holds_an_idle_fork_until_it_ended() {
+    let story = story();
+    idle_fork(&story, "journal");
+    says(&story, "journal", [Reply::text(FOUND)]);
+    story.cast.says(Who::Main, [in_background("shell")]);
+    let terminal = story.open_after_a_turn();
+    until_in(&story.client, "shell");
+    assert_eq!(held(&story, "journal"), json!({"by": "background"}));
+    let background = schedule(&story)["background"].clone();
+    assert_eq!(background.as_array().map(Vec::len), Some(1), "{background}");
+    story.quiet(2, 0);
+    assert_eq!(runs(&story), [json!(null); 0]);
+    let_go(&story.client, "shell");
+    until_runs(&story, &[("journal", "completed")]);
+    // The client tells main of its shell's end, and that is something new.
+    assert_eq!(why(&changes(&story, "activity")), ["prompt", "notification"]);
+    let request = turn(&story, &terminal, "anything new?");
+    assert_eq!(request.text().matches(FOUND).count(), 1, "{request:?}");
+    story.quiet(4, 1);
+    terminal.exit();
+    story.settle();
+}
+
+/// A cleared session is another one: what ran for the old conversation reports to nobody here, and the waiter goes along.
+#[test]
+#[ignore = "needs the real client: .ci/run"]
+fn i6_clear_begins_another_session_with_a_schedule_of_its_own() {
+    let story = story();
+    let gate = Gate::default();
+    let terminal = gone_idle(&story, &gate);
+    terminal.say("/clear");
+    until("the session is closed", LIMIT, || (schedule(&story)["closed"] == "clear").then_some(()))
+        .unwrap_or_else(|late| panic!("{late}: {:#}", schedule(&story)));
+    gate.open();
+    until_runs(&story, &[("journal", "completed")]);
+    says(&story, "journal", [Reply::text("It is green.")]);
+    terminal.say("hello anew");
+    until("it runs in the new session", LIMIT, || {
+        let all = all_runs(&story);
+        (states(&all) == as_states(&[("journal", "completed"); 2])).then_some(())
+    })
+    .unwrap_or_else(|late| panic!("{late}: {:#?}", all_runs(&story)));
+    assert_ne!(all_runs(&story)[1]["session"], SESSION);
+    terminal.say("anything new?");
+    let request = story.request(Who::Main, 2);
+    assert_eq!(request.text().matches("It is green.").count(), 1, "{request:?}");
+    story.quiet(3, 0);
+    assert_eq!((heard(&story, FOUND), &all_runs(&story)[0]["report"]), (0, &json!("waits")), "it is the old one's");
+    assert_eq!(story.client.watches().len(), 1, "{:?}", story.client.processes());
+    terminal.exit();
     story.settle();
 }
