@@ -18,7 +18,7 @@ fn session<'d>(desk: &'d Desk, name: &str) -> Session<'d> {
     on_path(desk.session(name))
 }
 
-fn on_path(session: Session<'_>) -> Session<'_> {
+pub fn on_path(session: Session<'_>) -> Session<'_> {
     let desk = session.desk();
     Schedule::new(&session);
     session.set_env("PATH", &format!("{}:{}", desk.home().join("bin").display(), desk.env()["PATH"]));
@@ -26,7 +26,7 @@ fn on_path(session: Session<'_>) -> Session<'_> {
 }
 
 /// The user's settings of the schedule. Nothing waits for others unless a test asks for it.
-fn settings(desk: &Desk, lines: &str) {
+pub fn settings(desk: &Desk, lines: &str) {
     let dir = desk.home().join(".config/leaf");
     fs::create_dir_all(&dir).expect("a directory");
     let debounce = if lines.contains("wake_debounce") { "" } else { "wake_debounce = 0\n" };
@@ -105,7 +105,7 @@ fn transcript(session: &Session<'_>, tokens: u64) {
 }
 
 /// The parked watches of a desk.
-fn watches(desk: &Desk) -> Vec<u32> {
+pub fn watches(desk: &Desk) -> Vec<u32> {
     let home = format!("LEAF_HOME={}", desk.state_dir().display());
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     entries
