@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::s20_lifecycle::{changes, closes};
-use crate::support::desk::{Desk, Session, signal_pid};
+use super::killed_takes::killer;
+use super::s20_lifecycle::{Hooks, changes, closes};
+use crate::support::desk::{Desk, Session, quoted, signal_pid};
 use crate::support::schedule::{Schedule, is_gone, until};
 
 /// A session whose watch finds the client that plays forks.
@@ -969,4 +970,224 @@ fn w24_w25_c04_the_plugins_hooks_are_exec_form_for_every_source_and_only_a_watch
     for entry in hooks["hooks"]["SessionStart"].as_array().expect("entries") {
         assert!(entry.get("matcher").is_none(), "a fork's and every other source");
     }
+}
+
+#[test]
+fn a_notification_of_nobody_known_begins_a_pause_unless_it_follows_a_wake() {
+    let desk = Desk::new();
+    settings(&desk, "");
+    let session = session(&desk, "s").working();
+    let schedule = Schedule::new(&session);
+    schedule.fork("journal", "run_on: [idle: 1m]");
+    schedule.play("journal", "result x");
+    let notified = |session: &Session<'_>| {
+        session.hook(&session.payload("UserPromptSubmit.main.task-notification")).silent_or_context();
+        session.stop().silent_or_context();
+        session.watch()
+    };
+    session.stop().silent();
+    let mut watches = vec![session.watch()];
+    desk.advance(60);
+    ran(&session, 1);
+    // Somebody else's work ended: the session does something that nobody of ours asked for.
+    watches.push(notified(&session));
+    desk.advance(60);
+    ran(&session, 2);
+    // A wake of ours, and a notification that may come of it.
+    schedule.change(json!({"change": "woke"}));
+    desk.advance(19);
+    watches.push(notified(&session));
+    let activities = || changes(&session).iter().filter(|change| change["change"] == "activity").count();
+    assert_eq!(activities(), 2, "the same pause");
+    schedule.change(json!({"change": "woke"}));
+    desk.advance(21);
+    watches.push(notified(&session));
+    assert_eq!(activities(), 3, "that was too long ago");
+    desk.advance(60);
+    ran(&session, 3);
+}
+
+#[test]
+fn a_gate_whose_next_run_doesnt_come_is_lifted() {
+    let desk = Desk::new();
+    settings(&desk, "");
+    let session = session(&desk, "s").working();
+    let schedule = Schedule::new(&session);
+    schedule.fork("goal", "run_on: [idle: 1s]\nchain: true\ngate: true\nthrottle: 2h");
+    schedule.play("goal", r"result 'a step\n<<leaf:continue>>'");
+    schedule.fork("other", "run_on: [idle: 1m]");
+    schedule.play("other", "result x");
+    session.stop().silent();
+    let watch = session.watch();
+    desk.advance(1);
+    watch.woke();
+    woken(&session);
+    desk.advance(60);
+    session.stop().silent();
+    let next = session.watch();
+    next.parked(30);
+    assert_eq!((held(&session, "goal"), held(&session, "other")), ("throttle".to_owned(), "gate".to_owned()));
+    desk.advance(179);
+    next.parked(30);
+    assert_eq!(names(&session), ["goal"]);
+    desk.advance(1);
+    ran(&session, 2);
+    assert_eq!(names(&session), ["goal", "other"]);
+    // Its own time comes all the same.
+    desk.advance(7_200);
+    until("the chain goes on", || (names(&session).len() == 3).then_some(()));
+}
+
+#[test]
+fn a_chains_limit_ends_it_in_its_pause() {
+    let desk = Desk::new();
+    settings(&desk, "chain_limit = 2");
+    let session = session(&desk, "s").working();
+    let schedule = Schedule::new(&session);
+    schedule.fork("goal", "run_on: [idle: 1s]\nchain: true");
+    schedule.play("goal", r"result 'a step\n<<leaf:continue>>'");
+    session.stop().silent();
+    let first = session.watch();
+    desk.advance(1);
+    first.woke();
+    woken(&session);
+    desk.advance(1);
+    session.stop().silent();
+    let second = session.watch();
+    ran(&session, 2);
+    second.parked(100);
+    assert_eq!(held(&session, "goal"), "latch");
+    // What it said last waits for the person, and wakes nobody.
+    assert!(session.prompt("and?").says().contains("a step"));
+    session.stop().silent();
+    let third = session.watch();
+    desk.advance(1);
+    third.woke();
+    assert_eq!(issued(&session).len(), 3, "the next pause has its own");
+}
+
+#[test]
+fn a_window_is_known_by_the_models_name_and_by_what_fits_in_it() {
+    let desk = Desk::new();
+    settings(&desk, "");
+    let fork = |session: &Session<'_>| {
+        let schedule = Schedule::new(session);
+        schedule.fork("half", "run_on: [context_used: 50%]");
+        schedule.play("half", "result x");
+    };
+    let large = session(&desk, "large");
+    fork(&large);
+    let mut start = large.payload("SessionStart.main.startup");
+    start["model"] = json!("claude-sonnet-5[1m]");
+    large.hook(&start).silent_or_context();
+    large.prompt("go").silent_or_context();
+    transcript(&large, 150_000);
+    large.stop().silent();
+    let small = session(&desk, "small").working();
+    transcript(&small, 150_000);
+    small.stop().silent();
+    let _watches = [large.watch(), small.watch()];
+    ran(&small, 1);
+    let gauge = |session: &Session<'_>| desk.ask(&["schedule", session.id()])["gauge"].clone();
+    assert_eq!(gauge(&large), json!({"tokens": 150_000, "window": 1_000_000}));
+    assert_eq!(gauge(&small), json!({"tokens": 150_000, "window": 200_000}));
+    assert!(issued(&large).is_empty());
+    // A context that is larger than its window proves that wrong.
+    small.prompt("more").says();
+    transcript(&small, 250_000);
+    small.stop().silent();
+    assert_eq!(gauge(&small), json!({"tokens": 250_000, "window": 1_000_000}));
+}
+
+#[test]
+fn w20_a_look_reads_each_file_once() {
+    if !killer::can_trace() {
+        eprintln!("not checked: no strace on this machine");
+        return;
+    }
+    let desk = Desk::new();
+    settings(&desk, "[schedule.tag_throttles]\nci = \"1h\"");
+    let session = session(&desk, "s").working();
+    let schedule = Schedule::new(&session);
+    for n in 0..30 {
+        schedule.fork(&format!("fork{n}"), "run_on: [idle: 1m, context_used: 50%, every: 1h]\ntags: ci\nafter: fork0");
+        schedule.play(&format!("fork{n}"), "result x");
+    }
+    session.stop().silent();
+    let trace = desk.path("calls");
+    let line = format!("strace -f -qq -e trace=openat -o {} \"$LEAF\" schedule", quoted(&trace.to_string_lossy()));
+    session.shell(&line).ok();
+    let calls = fs::read_to_string(&trace).expect("a trace");
+    for n in 0..30 {
+        let opened = calls
+            .lines()
+            .filter(|line| line.contains(&format!("/fork{n}.md\"")) || line.contains(&format!("\"fork{n}.md\"")));
+        assert_eq!(opened.count(), 1, "fork{n}:\n{calls}");
+    }
+}
+
+#[test]
+fn w30_a_hooks_command_has_the_environment_of_its_own_session() {
+    let desk = Desk::new();
+    let hooks = Hooks::new(&desk);
+    hooks.own("active", "activity");
+    let one = desk.session("one");
+    one.set_env("VIRTUAL_ENV", "/of/one");
+    let two = desk.session("two");
+    two.set_env("VIRTUAL_ENV", "/of/two");
+    let (one, two) = (one.working(), two.working());
+    until("both ran", || (hooks.told("active").len() == 2).then_some(()));
+    hooks.settle();
+    for told in hooks.told("active") {
+        let of = if told["LEAF_SESSION_ID"] == one.id() { "/of/one" } else { "/of/two" };
+        assert_eq!(told["VIRTUAL_ENV"], of, "{}", two.id());
+    }
+}
+
+#[test]
+fn what_waits_for_others_is_dropped_by_a_close() {
+    let desk = Desk::new();
+    settings(&desk, "");
+    let session = session(&desk, "s").working();
+    let schedule = Schedule::new(&session);
+    schedule.fork("first", "run_on: [idle: 1s]");
+    schedule.play("first", "until_there go; result x");
+    schedule.fork("second", "run_on: [idle: 1s]\nafter: first");
+    schedule.play("second", "result x");
+    session.stop().silent();
+    let _watch = session.watch();
+    desk.advance(1);
+    schedule.client_pid("first");
+    session.end("other").silent();
+    schedule.touch("go");
+    until("the first is over", || (over(&session) == 1).then_some(()));
+    let state = |fork: &str| {
+        let runs = schedule.runs();
+        runs.iter().find(|run| run["fork"] == fork).map(|run| run["state"].clone()).expect("a run")
+    };
+    assert_eq!((state("first"), state("second")), (json!("completed"), json!("dropped")));
+    assert_eq!(schedule.order(), ["first"]);
+}
+
+#[test]
+fn a_fork_that_comes_or_changes_while_a_session_is_idle_is_seen() {
+    let desk = Desk::new();
+    settings(&desk, "");
+    let session = session(&desk, "s").working();
+    let schedule = Schedule::new(&session);
+    schedule.fork("early", "run_on: [idle: 10m]");
+    for name in ["early", "late"] {
+        schedule.play(name, "result x");
+    }
+    session.stop().silent();
+    let watch = session.watch();
+    watch.parked(30);
+    schedule.fork("late", "run_on: [idle: 2m]");
+    schedule.fork("early", "run_on: [idle: 3m]");
+    // The clock is what it sleeps for: its next look has them.
+    desk.advance(120);
+    ran(&session, 1);
+    desk.advance(60);
+    ran(&session, 2);
+    assert_eq!(names(&session), ["late", "early"]);
 }
