@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::definition::{Fork, Moment};
+use super::pause;
 use super::record::{HOUR, Record, Run, Stamps};
 use super::settings::Settings;
 use crate::clock::Ts;
@@ -194,22 +195,12 @@ fn baseline(view: &View<'_>, fork: &Fork) -> Result<Ts, Option<Ts>> {
 
 /// When a fork's pause began: work in the background holds it for a while.
 fn began(view: &View<'_>, fork: &Fork) -> Result<Ts, Option<Ts>> {
-    let record = view.record;
-    let stopped = record.stopped.ok_or(None)?;
-    let first = record.first_stop.unwrap_or(stopped);
-    if !fork.background_hold.unwrap_or(view.settings.background_hold) {
-        return Ok(first);
+    let holds = fork.background_hold.unwrap_or(view.settings.background_hold);
+    match pause::pause(view.record, holds, view.settings.background_hold_timeout) {
+        Some(pause) if pause.held.is_some_and(|held| view.now < held) => Err(pause.held),
+        Some(pause) => Ok(pause.from),
+        None => Err(None),
     }
-    if record.background.is_empty() {
-        return Ok(record.since.unwrap_or(stopped));
-    }
-    if view.settings.background_hold_timeout == 0 {
-        return Err(None);
-    }
-    let newest = record.background.values().max().copied().unwrap_or(stopped);
-    let until = newest.plus(millis(view.settings.background_hold_timeout));
-    // A further Stop doesn't restart it.
-    if view.now >= until { Ok(record.since.unwrap_or(until.max(first))) } else { Err(Some(until)) }
 }
 
 fn standing(view: &View<'_>, fork: &Fork) -> Standing {

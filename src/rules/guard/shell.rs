@@ -234,8 +234,8 @@ impl Walk<'_> {
                 Some(moved) if !piped => {
                     list.went(reads.command, &here, &moved);
                     // Behind a `cd` that certainly succeeds, `&&` certainly goes on.
-                    let runs = command.joined == Joined::Then
-                        || command.joined == Joined::And && list.sure && !list.others;
+                    let runs =
+                        command.joined == Joined::Then || command.joined == Joined::And && list.sure && !list.others;
                     list.sure &= moved.sure && runs && !command.conditional;
                     list.fails |= moved.fails && !command.conditional;
                     list.now = moved.to;
