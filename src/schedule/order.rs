@@ -16,7 +16,7 @@ pub struct Place {
 }
 
 /// Orders a batch so that each comes behind what it waits for, the lowest priority first. A cycle is cut where its first member by the
-/// batch's order would begin.
+/// batch's order would begin; who comes after it, and is in none, keeps what it waits for.
 pub fn order(batch: &[&Fork]) -> Vec<Place> {
     let index: BTreeMap<&str, usize> = batch.iter().enumerate().map(|(at, fork)| (fork.name.as_str(), at)).collect();
     let mut after: Vec<Vec<usize>> = batch
@@ -64,14 +64,32 @@ fn sort(after: &mut [Vec<usize>], batch: &[&Fork]) -> Vec<usize> {
     while !left.is_empty() {
         let free = left.iter().position(|at| after[*at].iter().all(|dep| sorted.contains(dep)));
         let next = free.unwrap_or_else(|| {
-            // None is free: the first of them no longer waits for what is in the circle.
-            let first = left[0];
-            after[first].retain(|dep| sorted.contains(dep));
-            0
+            // None is free: the first that is in a circle no longer waits for what is in it. Who only comes after one keeps its place.
+            let place = left.iter().position(|at| circles(after, &sorted, *at)).unwrap_or(0);
+            after[left[place]].retain(|dep| sorted.contains(dep));
+            place
         });
         sorted.push(left.remove(next));
     }
     sorted
+}
+
+/// Whether a fork comes, over others that are not sorted yet, after itself.
+fn circles(after: &[Vec<usize>], sorted: &[usize], which: usize) -> bool {
+    let mut reached = vec![which];
+    let mut next = 0;
+    while let Some(&at) = reached.get(next) {
+        for dep in after[at].iter().filter(|dep| !sorted.contains(dep)) {
+            if *dep == which {
+                return true;
+            }
+            if !reached.contains(dep) {
+                reached.push(*dep);
+            }
+        }
+        next += 1;
+    }
+    false
 }
 
 #[cfg(test)]

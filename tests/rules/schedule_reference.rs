@@ -581,6 +581,22 @@ pub fn waits(batch: &[&Fork], which: &Fork) -> Option<(BTreeSet<String>, BTreeSe
     Some((waits, reports))
 }
 
+/// Whose reports a fork gets that isn't in a cycle itself, whatever cycle it may come after; `None`: it is in one.
+pub fn keeps(batch: &[&Fork], which: &Fork) -> Option<BTreeSet<String>> {
+    let mut reached: Vec<&Fork> = after(batch, which);
+    let mut next = 0;
+    while let Some(fork) = reached.get(next).copied() {
+        for further in after(batch, fork) {
+            if !reached.iter().any(|known| known.name == further.name) {
+                reached.push(further);
+            }
+        }
+        next += 1;
+    }
+    let circles = reached.iter().any(|fork| fork.name == which.name);
+    (!circles).then(|| after(batch, which).iter().map(|fork| fork.name.clone()).collect())
+}
+
 fn after<'f>(batch: &[&'f Fork], which: &Fork) -> Vec<&'f Fork> {
     let named = |name: &String| batch.iter().copied().find(|fork| fork.name == *name && fork.name != which.name);
     which.after.iter().filter_map(named).collect()

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use leaf_threads::clock::Ts;
 use leaf_threads::ids::TurnId;
 use leaf_threads::schedule::definition::{Fork, Moment, PerClient, Source};
-use leaf_threads::schedule::record::{Change, Filter, Issue, Record, RunOutcome, Runner};
+use leaf_threads::schedule::record::{Change, Filter, Issue, Limits, Record, RunOutcome, Runner};
 use leaf_threads::schedule::select::{self, Gauge, Held, Standing, View};
 use leaf_threads::schedule::settings::Settings;
 use leaf_threads::schedule::{order, wait};
@@ -19,7 +19,7 @@ use leaf_threads::session::journal::Cost;
 use leaf_threads::session::liveness::Process;
 
 use super::model::Dice;
-use super::schedule_reference::{Happened, Issued, Ms, Now, Past, Why, ms, waits};
+use super::schedule_reference::{Happened, Issued, Ms, Now, Past, Why, keeps, ms, waits};
 
 /// Schedules that the suite plays, and the events of each; 10,000 take about a minute of one processor.
 const SCHEDULES: u64 = 3_000;
@@ -601,6 +601,10 @@ impl Play<'_> {
                 }
                 None => cycles += 1,
             }
+            // A cycle takes nothing from who only comes after it.
+            if let Some(kept) = keeps(&forks, forks[place.index]) {
+                assert_eq!(of(&place.reports_of), kept, "whose reports {} gets", forks[place.index].name);
+            }
         }
         assert_eq!(seen.len(), forks.len(), "all of them: {places:?}");
         let of = |places: &[usize]| places.iter().map(|at| turn(self.runs + *at as u64)).collect();
@@ -779,11 +783,7 @@ impl Play<'_> {
     fn end(&mut self, at: usize, run: &Going) {
         let (now, epoch) = (self.now, self.sessions[at].epoch);
         let completed = !self.dice.one_in(4);
-        let stamps = self.sessions[at].record.forks.get(&run.fork).cloned().unwrap_or_default();
-        let limit = self.settings.runaway_limit as usize;
-        let hourly = stamps.recent.iter().filter(|issue| now - issue.0 < HOUR).count();
-        let may = (limit == 0 || hourly < limit) && stamps.in_pause < self.settings.chain_limit;
-        let again = completed && run.chain && !run.flush && may && !self.dice.one_in(3);
+        let again = completed && self.may_run_again(at, run) && !self.dice.one_in(3);
         let report = !self.dice.one_in(8);
         let outcome = if completed { RunOutcome::Completed } else { RunOutcome::Failed };
         self.sessions[at].going.retain(|other| other.id != run.id);
@@ -802,6 +802,30 @@ impl Play<'_> {
         self.release(at);
     }
 
+    /// Whether a run that asks for another one may have it.
+    fn may_run_again(&self, at: usize, run: &Going) -> bool {
+        let (session, now) = (&self.sessions[at], self.now);
+        let limits = Limits { hourly: self.settings.runaway_limit, chain: self.settings.chain_limit };
+        let of = session.record.run(run.id).expect("it goes");
+        let may = session.record.may_run_again(of, limits, Ts(now));
+        let notes = session.notes.get(&run.fork).map(Vec::as_slice).unwrap_or_default();
+        let in_pause = notes.iter().filter(|note| note.epoch == session.epoch).count();
+        let hourly = notes.iter().filter(|note| now - note.at < HOUR).count();
+        let free = limits.hourly == 0 || hourly < limits.hourly as usize;
+        let expected = run.chain
+            && !run.flush
+            && run.epoch == session.epoch
+            && in_pause < self.settings.chain_limit as usize
+            && free;
+        // How many count of an hour that the clock took back is left open.
+        assert!(
+            may == expected || self.jumps_back > 0,
+            "[{at}] {} may run again: {may}, {in_pause} {hourly}",
+            run.fork
+        );
+        may
+    }
+
     /// The watch wakes an idle session for a report that asks for another run: main reads it and stops.
     fn wake(&mut self, at: usize) {
         if self.sessions[at].main != Main::Idle || !self.sessions[at].open {
@@ -818,7 +842,6 @@ impl Play<'_> {
         } else {
             // Its prompt is nobody's activity, and says nothing to the schedule.
             self.sessions[at].past.tell(self.now, Happened::Working);
-            self.sessions[at].record.stopped = None;
         }
         self.read(at);
         let session = &mut self.sessions[at];
