@@ -793,6 +793,9 @@ impl Play<'_> {
         }
         if run.gate && self.sessions[at].record.gate.as_ref().is_some_and(|(_, of)| *of == run.id) && !again {
             self.reached.count("gate lifts");
+            // What is idle counts from now.
+            self.sessions[at].free.clear();
+            self.sessions[at].must = None;
         }
         if report {
             self.sessions[at].unread.insert(run.run);
