@@ -57,12 +57,13 @@ impl Known {
         if discovery::fork_roots(&desk.env, dir).is_empty() {
             return Ok(None);
         }
-        let forks = discovery::forks(&desk.env, dir).list;
-        if forks.is_empty() {
+        let found = discovery::forks(&desk.env, dir);
+        if found.list.is_empty() {
             return Ok(None);
         }
         let project = discovery::project_root(&desk.env, dir);
         let shared = trust::of(desk, &project)?;
+        let forks = found.settled(|source| trust::trusts(&shared, &project, source)).list;
         let untrusted = forks
             .iter()
             .filter(|fork| !trust::trusts(&shared, &project, &fork.source))
