@@ -14,7 +14,7 @@ use super::{discovery, run};
 use crate::clock::Ts;
 use crate::desk::Desk;
 use crate::errors;
-use crate::ids::{SessionId, SessionKey};
+use crate::ids::{SessionId, SessionKey, TurnId};
 use crate::lock::Deadline;
 use crate::place::Dir;
 use crate::session::journal::{self, Entry};
@@ -86,20 +86,27 @@ pub fn close_where(
         entries.push(Entry::schedule(now, Change::Closed { reason: reason.to_owned() }));
         entries.extend(lifecycle::entry(&desk.env, cwd, Happening::SessionEnd { reason: reason.to_owned() }, now));
     }
+    let flush = known.as_ref().filter(|_| is_open && may_flush(reason, active, now));
+    let flush = flush.and_then(|known| {
+        let selected = issue::at_close(&locked, known, &entries, now);
+        selected.unwrap_or_else(|error| {
+            errors::note(&format!("close: what its pause did not run can't be run: {error:#}"));
+            None
+        })
+    });
+    entries.extend(flush.iter().flat_map(|flush| flush.entries.iter().cloned()));
     locked.append(&entries)?;
-    let mut runs = Vec::new();
-    if is_open
-        && may_flush(reason, active, now)
-        && let Some(known) = &known
+    if let (Some(flush), Some(known)) = (&flush, &known)
+        && let Err(error) = issue::stamp_tags(home, known, &flush.runs, now)
     {
-        match issue::at_close(desk, home, &mut locked, known) {
-            Ok(issued) => runs.extend(issued.into_iter().map(|issue| issue.run)),
-            Err(error) => errors::note(&format!("close: what its pause did not run can't be run: {error:#}")),
-        }
+        errors::note(&format!("close: {error:#}"));
     }
-    let record = locked.session.record.clone();
+    let runs: Vec<TurnId> = flush.into_iter().flat_map(|flush| flush.runs).map(|issue| issue.run).collect();
     let owed = !locked.state.schedule.happened.is_empty();
-    // What is started wants the lock.
+    let record = locked.session.record.clone();
+    // A sweep that finds this still asks what its hooks are owed. What is started below wants the lock, and is not to be waited for.
+    let ended = SessionRecord { ended: record.ended.or(Some(now)), ..record.clone() };
+    let ended = locked.replace_record(ended);
     drop(locked);
     if !runs.is_empty()
         && let Err(error) = run::start_within(&record, &runs, WORD)
@@ -109,16 +116,7 @@ pub fn close_where(
     if owed {
         lifecycle::start(&record, place);
     }
-    // At last: a sweep that finds this looks no further.
-    if let Some(session) = Session::open(home, &record.id)? {
-        let mut locked = session.lock(desk.deadline())?;
-        // It may have been opened again meanwhile.
-        if !locked.state.schedule.is_open() {
-            let ended = locked.session.record.ended.or(Some(now));
-            let record = SessionRecord { ended, ..locked.session.record.clone() };
-            locked.replace_record(record)?;
-        }
-    }
+    ended?;
     Ok(is_open)
 }
 

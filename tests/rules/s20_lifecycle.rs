@@ -68,7 +68,8 @@ impl<'d> Hooks<'d> {
             let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
             let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let has = |name: &str| environ.split(|b| *b == 0).any(|pair| pair.starts_with(name.as_bytes()));
-            let is_leaf = words.split(|b| *b == 0).nth(1) == Some(b"lifecycle");
+            // Also the shell that is about to start it.
+            let is_leaf = words.split(|b| *b == 0).any(|word| word == b"lifecycle");
             has(&home) && (is_leaf || has("LEAF_HOOK_NAME="))
         })
     }
