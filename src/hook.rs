@@ -229,6 +229,7 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
         transcript: event.transcript.as_deref().map(ToOwned::to_owned),
         path: desk.env.text("PATH"),
         ended: None,
+        owes: false,
         moved_to: None,
         ..session.session.record.clone()
     };
@@ -467,7 +468,7 @@ impl<'a> Hook<'a> {
         }
         session.append(&entries)?;
         if opens && session.session.record.moved_to.is_none() {
-            let record = SessionRecord { ended: None, ..session.session.record.clone() };
+            let record = SessionRecord { ended: None, owes: false, ..session.session.record.clone() };
             session.replace_record(record)?;
         }
         let reports = session.state.schedule.runs.iter().any(|run| run.report.is_some());

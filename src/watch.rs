@@ -119,6 +119,7 @@ fn park() -> Result<Option<String>> {
         unheard: None,
         scheduled: false,
         hooks: Attendant::default(),
+        patterns: Vec::new(),
         swept: None,
     }
     .wait()
@@ -169,6 +170,8 @@ struct Watch {
     scheduled: bool,
     /// The session's lifecycle hooks.
     hooks: Attendant,
+    /// What `changed` moments of its forks match.
+    patterns: Vec<String>,
     /// When other sessions were last looked at.
     swept: Option<Instant>,
 }
@@ -336,6 +339,7 @@ impl Watch {
             return Ok(Look::Wait(next));
         };
         self.scheduled = true;
+        self.patterns = known.patterns();
         let view = known.view(&state, false, now);
         let standings = select::select(&view);
         if select::due(&view, &standings).is_empty() {
@@ -375,7 +379,7 @@ impl Watch {
                 errors::note(&format!("watch: {error:#}"));
             }
         }
-        match self.hooks.look(&self.desk, &self.home, &self.session, []) {
+        match self.hooks.look(&self.desk, &self.home, &self.session, self.patterns.clone()) {
             Ok((instant, within)) => (instant, within.into_iter().chain([SWEEP]).min()),
             Err(error) => {
                 errors::note(&format!("watch: {error:#}"));

@@ -20,7 +20,7 @@ use crate::refused::Refused;
 use crate::rules::holding::{Reading, Seat};
 use crate::rules::keep_back;
 use crate::rules::way::Way;
-use crate::schedule::{close, lifecycle};
+use crate::schedule::{close, pause};
 use crate::session::Session;
 use crate::session::journal::Cost;
 use crate::session::lane::{self, Lane};
@@ -364,6 +364,8 @@ fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionSta
 fn closed(mut ended: Vec<Session>) -> Vec<Closed> {
     const MOST: usize = 8;
     ended.sort_by_key(|session| std::cmp::Reverse(session.record.ended));
+    // Those of an older leaf tell nothing of a close.
+    ended.truncate(4 * MOST);
     let of = |session: Session| {
         let closed = session.state().ok()?.schedule.closed?;
         Some(Closed { id: session.record.id, cwd: session.record.cwd, at: closed.at, reason: closed.reason })
@@ -377,7 +379,9 @@ fn scheduled(run: &Run, session: &Session, state: &State) -> Result<Scheduled> {
     let open = record.runs.iter().filter(|run| run.over.is_none());
     let waiting = record.runs.iter().filter(|run| run.report.is_some());
     let settings = run.desk.schedule(Path::new(&session.record.cwd)).0;
-    let idle = lifecycle::pause_begins(record, &settings).filter(|since| *since <= run.desk.now());
+    let now = run.desk.now();
+    let pause = pause::pause(record, settings.background_hold, settings.background_hold_timeout);
+    let idle = pause.filter(|pause| pause.held.unwrap_or(pause.from) <= now).map(|pause| pause.from);
     Ok(Scheduled {
         open: record.is_open(),
         stale: record.is_open() && close::is_abandoned(&run.desk, session)?,

@@ -65,7 +65,7 @@ pub enum TurnOutcome {
 
 /// Returns the scheduled runs of a session as turns, the newest first. One that waits for others counts as resting.
 pub fn scheduled(record: &Record) -> impl Iterator<Item = ForkState> {
-    record.runs.iter().rev().map(|run| ForkState {
+    record.runs.iter().rev().filter(|run| !run.feed).map(|run| ForkState {
         turn: run.issue.run,
         name: run.name(),
         agent_id: run.agent.clone(),

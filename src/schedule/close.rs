@@ -35,6 +35,8 @@ pub const PRUNED: &str = "pruned";
 const RECENT: i64 = 10 * 60_000;
 /// How long a close waits until a runner has its runs in hand: a client that ends gives all its hooks 1.5 s.
 const WORD: Duration = Duration::from_millis(60);
+/// After this long nobody tells hooks of a close any more, milliseconds.
+const OWED: i64 = 24 * 3_600_000;
 /// How many sessions a sweep looks at.
 const MOST: usize = 50;
 /// A session's lock that somebody holds is not waited for in a sweep.
@@ -102,21 +104,20 @@ pub fn close_where(
         errors::note(&format!("close: {error:#}"));
     }
     let runs: Vec<TurnId> = flush.into_iter().flat_map(|flush| flush.runs).map(|issue| issue.run).collect();
-    let owed = !locked.state.schedule.happened.is_empty();
-    let record = locked.session.record.clone();
-    // A sweep that finds this still asks what its hooks are owed. What is started below wants the lock, and is not to be waited for.
-    let ended = SessionRecord { ended: record.ended.or(Some(now)), ..record.clone() };
-    let ended = locked.replace_record(ended);
+    let owes = !locked.state.schedule.happened.is_empty();
+    let before = locked.session.record.clone();
+    let record = SessionRecord { ended: before.ended.or(Some(now)), owes, ..before };
+    locked.replace_record(record.clone())?;
+    // What is started wants the lock.
     drop(locked);
     if !runs.is_empty()
         && let Err(error) = run::start_within(&record, &runs, WORD)
     {
         errors::note(&format!("close: the runner can't be started: {error:#}"));
     }
-    if owed {
+    if owes {
         lifecycle::start(&record, place);
     }
-    ended?;
     Ok(is_open)
 }
 
@@ -207,11 +208,11 @@ fn newest(home: &Dir, but: Option<&SessionId>) -> Result<Vec<SessionKey>> {
 }
 
 /// Whether a session's record says that there may be something to do for it: nobody ended it and its client is not known to live, or
-/// it ended so lately that its hooks may not have heard.
+/// its hooks may not have heard of its end.
 fn is_candidate(record: &SessionRecord, now: Ts) -> bool {
     match record.ended {
         None => record.process.as_ref().is_none_or(|process| process.life() != Life::Alive),
-        Some(ended) => (0..RECENT).contains(&(now.0 - ended.0)),
+        Some(ended) => record.owes && (0..OWED).contains(&(now.0 - ended.0)),
     }
 }
 
@@ -246,6 +247,10 @@ fn sweep_one(desk: &Desk, home: &Dir, session: Session) -> Result<()> {
     if record.ended.is_some() {
         if !session.state()?.schedule.happened.is_empty() {
             lifecycle::start(&record, Place::Foreign);
+        } else if session.is_free(Deadline::after(BRIEF))? {
+            let mut locked = session.lock(desk.deadline())?;
+            let record = SessionRecord { owes: false, ..locked.session.record.clone() };
+            locked.replace_record(record)?;
         }
         return Ok(());
     }

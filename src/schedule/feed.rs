@@ -12,16 +12,18 @@ use crate::session::Session;
 use crate::session::journal::{Cost, Entry};
 use crate::session::record::SessionRecord;
 
-/// Keeps what a hook said for the session's next prompt. Its file is there before the session is told of it.
+/// Keeps what a hook said for the session's next prompt. Its file is there before the session is told of it, and both under its lock:
+/// a file that no run waits for is removed.
 ///
 /// # Errors
 /// Where it can't be written.
 pub fn put(desk: &Desk, record: &SessionRecord, hook: &Hook, label: &str, output: &str) -> Result<()> {
     let home = desk.home()?.context("the state directory is gone")?;
     let session = Session::open(&home, &record.id)?.context("the session is gone")?;
+    let mut session = session.lock(desk.deadline())?;
     let (run, now) = (TurnId::new()?, desk.now());
     report::write(
-        &session.dir,
+        &session.session.dir,
         &Report {
             format: FORMAT,
             run,
@@ -44,5 +46,5 @@ pub fn put(desk: &Desk, record: &SessionRecord, hook: &Hook, label: &str, output
         label: label.to_owned(),
         wake: hook.deliver == Deliver::Wake,
     };
-    session.lock(desk.deadline())?.append(&[Entry::schedule(now, fed)])
+    session.append(&[Entry::schedule(now, fed)])
 }

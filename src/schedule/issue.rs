@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::definition::Fork;
+use super::definition::{Fork, Moment};
 use super::record::{Change, Issue, Record, Runner};
 use super::select::{self, Gauge, Standing, View};
 use super::settings::Settings;
@@ -93,6 +93,18 @@ impl Known {
             close,
             now,
         }
+    }
+
+    /// Returns what `changed` moments of forks that may run match.
+    pub fn patterns(&self) -> Vec<String> {
+        let may_run = |fork: &&Fork| fork.stopped.is_none() && !self.untrusted.contains(&fork.name);
+        let moments = self.forks.iter().filter(may_run).flat_map(|fork| &fork.run_on);
+        moments
+            .filter_map(|moment| match moment {
+                Moment::Changed(pattern) => Some(pattern.clone()),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Takes the project's lock where tags' stamps count, before the session's, and reads them as they then are.

@@ -21,7 +21,7 @@ use super::definition::{Deliver, Hook, HookMoment};
 use super::record::{Change, Happening, Record};
 use super::select::millis;
 use super::settings::Settings;
-use super::{discovery, feed};
+use super::{discovery, feed, pause};
 use crate::client::claude_code::print;
 use crate::clock::Ts;
 use crate::desk::Desk;
@@ -109,25 +109,10 @@ pub fn next_idle(hooks: &[Hook], record: &Record, settings: &Settings) -> Option
     hooks.iter().filter(|hook| !hook.command.is_empty()).filter_map(of).min()
 }
 
-/// Returns since when the session's pause goes on, or when it will begin: work in the session's background holds it for a while.
-pub fn pause_begins(record: &Record, settings: &Settings) -> Option<Ts> {
-    let stopped = record.stopped.filter(|_| record.is_open())?;
-    if record.background.is_empty() {
-        return Some(record.since.unwrap_or(stopped));
-    }
-    if !settings.background_hold {
-        return Some(record.first_stop.unwrap_or(stopped));
-    }
-    if settings.background_hold_timeout == 0 {
-        return None;
-    }
-    let newest = record.background.values().max().copied().unwrap_or(stopped);
-    Some(record.since.unwrap_or(newest.plus(millis(settings.background_hold_timeout)).max(stopped)))
-}
-
 /// A hook's idle moments that it did not run at in this pause: label, seconds, and when each is due.
 fn idle_moments(hook: &Hook, record: &Record, settings: &Settings) -> Vec<(String, u64, Ts)> {
-    let Some(from) = pause_begins(record, settings) else { return Vec::new() };
+    let pause = pause::pause(record, settings.background_hold, settings.background_hold_timeout);
+    let Some(pause) = pause else { return Vec::new() };
     let ran = record.hooks.get(&hook.name).filter(|stamps| stamps.pause == record.epoch);
     let mut found: Vec<(String, u64, Ts)> = Vec::new();
     for moment in &hook.on {
@@ -137,7 +122,7 @@ fn idle_moments(hook: &Hook, record: &Record, settings: &Settings) -> Vec<(Strin
         let label = moment.label();
         let latched = ran.is_some_and(|stamps| stamps.idle.contains(&label));
         if !latched && found.iter().all(|(other, _, _)| *other != label) {
-            found.push((label, seconds, from.plus(millis(seconds))));
+            found.push((label, seconds, pause.deadline(seconds)));
         }
     }
     found.sort_by_key(|(_, seconds, _)| *seconds);
@@ -243,7 +228,8 @@ pub fn serve(desk: &Desk, session: Session, place: Place) -> Result<()> {
         }
     }
     session.append(&entries)?;
-    let record = session.session.record.clone();
+    let record = SessionRecord { owes: false, ..session.session.record.clone() };
+    session.replace_record(record.clone())?;
     drop(session);
     std::thread::scope(|scope| {
         for job in &jobs {

@@ -1,6 +1,7 @@
 //! Pauses: which prompts are the person's own doing and begin a new one, and what of a Stop's background holds it.
 
 use super::record::{Change, Filter, Record};
+use super::select::millis;
 use crate::client::{Prompted, Task};
 use crate::clock::Ts;
 use crate::ids::AgentId;
@@ -25,6 +26,43 @@ pub fn prompted(prompted: &Prompted, state: &State, now: Ts) -> Option<&'static 
 pub fn stopped(background: &[Task], state: &State) -> Change {
     let background = background.iter().filter(|task| !is_own(&task.id, None, state)).map(|task| task.id.clone());
     Change::Stopped { background: background.collect() }
+}
+
+/// A pause as somebody counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Since when its idle deadlines count.
+    pub from: Ts,
+    /// Until when work in the session's background holds it.
+    pub held: Option<Ts>,
+}
+
+impl Pause {
+    /// When an idle deadline of so many seconds passes.
+    pub fn deadline(self, seconds: u64) -> Ts {
+        let at = self.from.plus(millis(seconds));
+        self.held.map_or(at, |held| at.max(held))
+    }
+}
+
+/// Returns a session's pause; `None` where it is not idle, or its background holds it for as long as that lasts. `holds`: whether work
+/// there holds it, for `timeout` seconds at most (0: as long as it lasts).
+pub fn pause(record: &Record, holds: bool, timeout: u64) -> Option<Pause> {
+    let stopped = record.stopped.filter(|_| record.is_open())?;
+    let first = record.first_stop.unwrap_or(stopped);
+    if !holds {
+        return Some(Pause { from: first, held: None });
+    }
+    if record.background.is_empty() {
+        return Some(Pause { from: record.since.unwrap_or(stopped), held: None });
+    }
+    if timeout == 0 {
+        return None;
+    }
+    let newest = record.background.values().max().copied().unwrap_or(stopped);
+    let held = newest.plus(millis(timeout));
+    // A further Stop doesn't restart it.
+    Some(Pause { from: record.since.unwrap_or(held.max(first)), held: Some(held) })
 }
 
 /// Reads which forks the client's environment lets run: `LEAF_ENABLE_TAGS`, `LEAF_DISABLE_TAGS`, or by the names that autofork's users

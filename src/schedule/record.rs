@@ -327,6 +327,8 @@ pub struct Record {
     pub hooks: BTreeMap<String, HookStamps>,
     /// When something outside of the session last happened that a moment names, by its label.
     pub raised: BTreeMap<String, Ts>,
+    /// The first of these since a fork was last issued for it: a flurry doesn't put off what it is to start.
+    pub pending: BTreeMap<String, Ts>,
     /// What lifecycle hooks are owed, the oldest first.
     pub happened: Vec<Happened>,
     /// The number of the last thing that happened.
@@ -610,6 +612,7 @@ impl Record {
             }
             Change::Raised { label } => {
                 self.raised.insert(label.clone(), ts);
+                self.pending.entry(label.clone()).or_insert(ts);
             }
             Change::Closed { reason } => {
                 self.closed = Some(Closed { at: ts, reason: reason.clone() });
@@ -721,6 +724,7 @@ impl Record {
             }
             Some("changed" | "event") => {
                 stamps.outside.insert(issue.label.clone(), ts);
+                self.pending.remove(&issue.label);
             }
             Some(_) | None => {}
         }
@@ -781,18 +785,27 @@ impl Record {
         back(&mut self.first_stop);
         back(&mut self.lifted);
         back(&mut self.began);
-        back(&mut self.woke);
+        // A wake that is yet to come still is.
+        if let Some(woke) = &mut self.woke {
+            let over = self.runs.iter().filter_map(|run| run.over).filter(|over| *over > *woke).min();
+            *woke = over.map_or((*woke).min(now), |over| (*woke).min(over.min(now).plus(-1)));
+        }
         for at in self.background.values_mut() {
             *at = (*at).min(now);
         }
         for stamps in self.forks.values_mut() {
             back(&mut stamps.issued);
             back(&mut stamps.again);
-            for at in stamps.recent.iter_mut().chain(stamps.outside.values_mut()) {
+            for at in &mut stamps.recent {
                 *at = (*at).min(now);
             }
+            for (label, at) in &mut stamps.outside {
+                // What is yet to start something still is.
+                let pending = self.raised.get(label).filter(|raised| *raised > at);
+                *at = pending.map_or((*at).min(now), |raised| (*at).min((*raised).min(now).plus(-1)));
+            }
         }
-        for at in self.raised.values_mut() {
+        for at in self.pending.values_mut().chain(self.raised.values_mut()) {
             *at = (*at).min(now);
         }
         for happened in &mut self.happened {

@@ -201,7 +201,8 @@ pub fn parts(text: &str) -> Vec<Range<usize>> {
     let (mut start, mut units, mut line) = (0, 0, None);
     let mut buffer = [0; 4];
     for (at, c) in text.char_indices() {
-        let width = utf16(&for_delivery(c.encode_utf8(&mut buffer)));
+        let plain = c == ' ' || (c.is_alphanumeric() && c.is_ascii());
+        let width = if plain { 1 } else { utf16(&for_delivery(c.encode_utf8(&mut buffer))) };
         if units + width > PART {
             // At the end of a line, where that isn't far back.
             let end = line.filter(|end| end - start > (at - start) / 2).unwrap_or(at);

@@ -121,6 +121,7 @@ mod tests {
         assert!(deny.contains("Bash(git push:*) Bash(rm:*) Bash"), "{deny}");
         let shell = said(&Guard { network: true, tools: Some(vec![ToolKind::Shell]), ..Guard::default() });
         assert!(shell.contains("Bash(leaf task list:*)") && !shell.contains("Bash(leaf:*)"), "{shell}");
-        assert!(!shell.contains("Bash ") && !shell.contains("WebFetch "), "{shell}");
+        let allowed = shell.split("--disallowedTools").next().unwrap_or_default();
+        assert!(!allowed.contains("Bash ") && !allowed.contains("Web"), "{shell}");
     }
 }

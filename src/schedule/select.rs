@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::definition::{Fork, Moment};
+use super::pause;
 use super::record::{HOUR, Record, Run, Stamps};
 use super::settings::Settings;
 use crate::clock::Ts;
@@ -194,22 +195,12 @@ fn baseline(view: &View<'_>, fork: &Fork) -> Result<Ts, Option<Ts>> {
 
 /// When a fork's pause began: work in the background holds it for a while.
 fn began(view: &View<'_>, fork: &Fork) -> Result<Ts, Option<Ts>> {
-    let record = view.record;
-    let stopped = record.stopped.ok_or(None)?;
-    let first = record.first_stop.unwrap_or(stopped);
-    if !fork.background_hold.unwrap_or(view.settings.background_hold) {
-        return Ok(first);
+    let holds = fork.background_hold.unwrap_or(view.settings.background_hold);
+    match pause::pause(view.record, holds, view.settings.background_hold_timeout) {
+        Some(pause) if pause.held.is_some_and(|held| view.now < held) => Err(pause.held),
+        Some(pause) => Ok(pause.from),
+        None => Err(None),
     }
-    if record.background.is_empty() {
-        return Ok(record.since.unwrap_or(stopped));
-    }
-    if view.settings.background_hold_timeout == 0 {
-        return Err(None);
-    }
-    let newest = record.background.values().max().copied().unwrap_or(stopped);
-    let until = newest.plus(millis(view.settings.background_hold_timeout));
-    // A further Stop doesn't restart it.
-    if view.now >= until { Ok(record.since.unwrap_or(until.max(first))) } else { Err(Some(until)) }
 }
 
 fn standing(view: &View<'_>, fork: &Fork) -> Standing {
@@ -236,6 +227,7 @@ fn standing(view: &View<'_>, fork: &Fork) -> Standing {
     // The first moment that has come and that it did not run at yet; else what is nearest to it.
     let mut nearest: Option<(Held, Option<String>, Option<Ts>)> = None;
     let mut hit: Option<(String, Ts)> = None;
+    let mut coming: Option<Ts> = None;
     for moment in in_order(fork, view.settings) {
         let label = moment.label();
         if latched(view, moment, stamps) {
@@ -248,6 +240,7 @@ fn standing(view: &View<'_>, fork: &Fork) -> Standing {
                 hit = Some(hit.map_or((label, at), |(first, since)| (first, since.min(at))));
             }
             Comes::At(at) => {
+                coming = coming.map_or(Some(at), |other| Some(other.min(at)));
                 let sooner = nearest.as_ref().is_none_or(|(_, _, other)| other.is_none_or(|other| at < other));
                 if sooner {
                     nearest = Some((Held::Moment, Some(label), Some(at)));
@@ -304,7 +297,8 @@ fn standing(view: &View<'_>, fork: &Fork) -> Standing {
         let recent: Vec<Ts> = stamps.recent.iter().copied().filter(|at| view.now.0 - at.0 < HOUR).collect();
         if recent.len() >= limit {
             let until = recent[recent.len() - limit].plus(HOUR);
-            return held(Held::Runaway, Some(label), Some(until));
+            // A moment that isn't held by it may come before.
+            return held(Held::Runaway, Some(label), Some(coming.map_or(until, |coming| coming.min(until))));
         }
     }
     Standing { fork: fork.name.clone(), held: None, moment: Some(label), at: Some(free) }
@@ -383,9 +377,12 @@ fn comes(view: &View<'_>, fork: &Fork, moment: &Moment, stamps: &Stamps) -> Come
         }
         Moment::Changed(_) | Moment::Event(_) => {
             let label = moment.label();
-            let last = stamps.outside.get(&label).copied().or(record.began).unwrap_or_default();
+            let last = stamps.outside.get(&label);
             match record.raised.get(&label) {
-                Some(raised) if *raised > last => Comes::At((*raised).max(stopped)),
+                Some(raised) if last.is_none_or(|last| raised > last) => {
+                    let first = record.pending.get(&label).filter(|first| last.is_none_or(|last| *first > last));
+                    Comes::At(first.copied().unwrap_or(*raised).max(stopped))
+                }
                 _ => Comes::Not(Held::Moment),
             }
         }

@@ -77,6 +77,9 @@ pub struct SessionRecord {
     pub pages: Vec<PageId>,
     /// When the client said that the session ended.
     pub ended: Option<Ts>,
+    /// Whether its lifecycle hooks were still owed its end then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub owes: bool,
     /// The session that took over in the same process (R109).
     pub moved_to: Option<SessionId>,
     /// When it began.
@@ -106,6 +109,7 @@ impl SessionRecord {
             path: None,
             pages: Vec::new(),
             ended: None,
+            owes: false,
             moved_to: None,
             started: now,
         }

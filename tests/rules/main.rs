@@ -47,5 +47,7 @@ mod s20_definitions;
 mod s20_lifecycle;
 mod s20_reports;
 mod s20_runs;
+mod schedule_reference;
+mod schedule_sweep;
 mod todo_mixes;
 mod words_corpus;

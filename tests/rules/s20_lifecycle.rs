@@ -68,7 +68,7 @@ impl<'d> Hooks<'d> {
             let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
             let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             let has = |name: &str| environ.split(|b| *b == 0).any(|pair| pair.starts_with(name.as_bytes()));
-            // Also the shell that is about to start it.
+            // A shell stands before it for a moment.
             let is_leaf = words.split(|b| *b == 0).any(|word| word == b"lifecycle");
             has(&home) && (is_leaf || has("LEAF_HOOK_NAME="))
         })
@@ -991,4 +991,64 @@ fn w17_a_reader_that_leaves_is_no_reason_to_panic() {
         assert!(status.code().is_some_and(|code| code != 101), "{args:?}: {status:?}");
     }
     drop(session);
+}
+
+#[test]
+fn a_fork_that_waits_for_files_or_an_event_runs_once_for_each() {
+    let desk = Desk::new();
+    let dir = desk.home().join(".leaf/forks");
+    fs::create_dir_all(&dir).expect("a directory");
+    fs::write(
+        dir.join("notes.md"),
+        "---\nfork: true\nrun_on:\n  - changed: notes/*.md\n  - event: deployed\n---\nRead.\n",
+    )
+    .expect("a fork");
+    let config = desk.home().join(".config/leaf");
+    fs::create_dir_all(&config).expect("a directory");
+    fs::write(config.join("config.toml"), "[schedule]\nwake_debounce = 0\n").expect("a file");
+    fs::create_dir(desk.project().join("notes")).expect("a directory");
+    let session = desk.session("s");
+    scripted(&session);
+    let session = session.working();
+    session.stop().silent();
+    let watch = session.watch();
+    until("the watch looks", || changes(&session).iter().any(|c| c["change"] == "looked"));
+    assert_eq!(issued(&session), 0);
+    desk.advance(1);
+    fs::write(desk.project().join("notes/a.md"), "new").expect("a file");
+    until("it runs", || over(&session) == 1);
+    desk.advance(1);
+    desk.person(&["emit", "deployed"]).ok();
+    until("it runs again", || over(&session) == 2);
+    desk.advance(1);
+    watch.parked(300);
+    assert_eq!(issued(&session), 2);
+}
+
+#[test]
+fn w18_a_session_that_was_closed_and_goes_on_runs_nothing_twice_for_one_pause() {
+    let desk = Desk::new();
+    forks(&desk, 1, true);
+    let session = desk.session("s");
+    scripted(&session);
+    let session = session.working();
+    session.stop().silent();
+    let watch = session.watch();
+    desk.advance(606);
+    until("it runs", || over(&session) == 1);
+    session.end("other").silent();
+    assert_eq!(issued(&session), 1, "the close runs it no second time");
+    session.start("resume").silent_or_context();
+    session.stop().silent_or_context();
+    let resumed = session.watch();
+    watch.left();
+    desk.advance(2_000);
+    resumed.parked(300);
+    assert_eq!(issued(&session), 1);
+    session.prompt("the next pause").silent_or_context();
+    session.stop().silent_or_context();
+    let next = session.watch();
+    desk.advance(606);
+    until("it runs in the next", || over(&session) == 2);
+    next.parked(10);
 }

@@ -354,3 +354,77 @@ fn what_hooks_cost_is_read_from_the_clients_transcripts() {
     home.write(&format!("{at}/7f0c1a52.jsonl"), &rows(2500));
     assert_check(&home, "cost", "note", &["2 transcripts", "most 2500 ms"]);
 }
+
+/// Whether there is such a check.
+fn has(home: &Home, name: &str) -> bool {
+    let (report, _) = report(home);
+    report["checks"].as_array().expect("checks").iter().any(|c| c["name"] == name)
+}
+
+#[test]
+fn what_would_run_the_same_forks_is_told_where_there_are_forks() {
+    let home = installed();
+    assert!(!has(&home, "autofork"));
+    home.write(".claude/settings.json", r#"{"enabledPlugins": {"autofork@autofork": true}}"#);
+    assert!(!has(&home, "autofork"), "without forks it is no matter");
+    home.write(".leaf/forks/journal.md", "---\nfork: true\n---\nWrite it down.\n");
+    assert_check(&home, "autofork", "problem", &["autofork@autofork", "claude plugin uninstall autofork@autofork"]);
+    home.write(".claude/settings.json", r#"{"enabledPlugins": {"autofork@autofork": false}}"#);
+    assert!(!has(&home, "autofork"));
+    let program = home.write("tools/autofork", "#!/bin/sh\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
+    assert_check(&home, "autofork", "note", &["autofork stop-daemon"]);
+}
+
+#[test]
+fn a_client_that_is_too_old_for_forks_is_told_where_there_are_forks() {
+    let home = installed();
+    home.write(".leaf/forks/journal.md", "---\nfork: true\n---\nWrite it down.\n");
+    assert!(!has(&home, "forks' runs"));
+    let script = home.read("tools/claude");
+    for (version, status) in [("2.1.116", "problem"), ("2.1.117", "note"), ("2.1.160", "note")] {
+        home.write("tools/claude", &script.replace("2.1.332", version));
+        assert_check(&home, "forks' runs", status, &[version, "claude update"]);
+    }
+    home.write("tools/claude", &script.replace("2.1.332", "2.1.161"));
+    assert!(!has(&home, "forks' runs"));
+    fs::remove_file(home.path("tools/claude")).expect("removed");
+    assert_check(&home, "forks' runs", "problem", &["no `claude`"]);
+}
+
+#[test]
+fn an_agent_that_takes_a_forks_place_is_told() {
+    let home = installed();
+    home.write(".claude/agents/review.md", "---\nname: review\n---\n");
+    assert!(!has(&home, "fork agents"));
+    home.write(".claude/agents/mine.md", "---\nname: fork\n---\n");
+    assert_check(&home, "fork agents", "problem", &["mine.md", "another name"]);
+    fs::remove_file(home.path(".claude/agents/mine.md")).expect("removed");
+    home.write(".claude/agents/fork.md", "Be a fork.\n");
+    assert_check(&home, "fork agents", "problem", &["fork.md"]);
+}
+
+#[test]
+fn a_state_directory_in_a_project_is_told() {
+    let home = installed();
+    page(&home);
+    assert!(!has(&home, "state's place"));
+    fs::create_dir(home.path(".local/.git")).expect("a project");
+    assert_check(&home, "state's place", "note", &["LEAF_HOME"]);
+}
+
+#[test]
+fn reports_that_nobody_waits_for_are_told_and_known() {
+    let home = installed();
+    page(&home);
+    let key = "0123456789abcdef0123456789abcdef";
+    let session = r#"{"format":1,"id":"x","client":"claude-code","generation":null,"process":null,"attended":true,
+        "switches":{"fork_replies":true,"fork_work":false},"cwd":"/","transcript":null,"pages":[],"ended":null,"moved_to":null,
+        "started":"2027-03-01T10:00:00.000Z"}"#;
+    home.write(&format!("{STATE}/sessions/{key}/session.json"), session);
+    home.write(&format!("{STATE}/sessions/{key}/journal.jsonl"), "");
+    assert!(!has(&home, "schedule's rest"));
+    home.write(&format!("{STATE}/sessions/{key}/reports/0123456789abcdef.json"), "{}");
+    assert_check(&home, "schedule's rest", "note", &["1 report", "leaf prune"]);
+    assert_check(&home, "stray files", "ok", &[]);
+}

@@ -233,7 +233,10 @@ impl Walk<'_> {
             match reads.moves(back) {
                 Some(moved) if !piped => {
                     list.went(reads.command, &here, &moved);
-                    list.sure &= moved.sure && command.joined == Joined::Then && !command.conditional;
+                    // Behind a `cd` that certainly succeeds, `&&` certainly goes on.
+                    let runs =
+                        command.joined == Joined::Then || command.joined == Joined::And && list.sure && !list.others;
+                    list.sure &= moved.sure && runs && !command.conditional;
                     list.fails |= moved.fails && !command.conditional;
                     list.now = moved.to;
                 }
@@ -969,6 +972,19 @@ mod tests {
             let _ = changes(&line, Shell::Posix, &ground, &Real);
             let _ = changes(&line, Shell::PowerShell, &ground, &Real);
         }
+    }
+
+    #[test]
+    fn r115_a_chain_of_moves_that_succeed_leads_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("a/a")).unwrap();
+        let denied = |line: &str| changes(line, Shell::Posix, &ground(&root.join("a"), &root), &Real).is_some();
+        assert!(denied("cd a && cd a\nsh -c 'echo x > w'"));
+        assert!(denied("cd a && cd a; echo x > w"));
+        // What is between may fail, and so may a move.
+        assert!(!denied("make && cd a; echo x > w"));
+        assert!(!denied("cd a && cd b; echo x > w"));
     }
 
     fn written(at: &Path, found: &mut Vec<PathBuf>) {
