@@ -394,7 +394,7 @@ fn v_hooks_and_their_keys() {
 fn v_layouts_order_and_names() {
     let desk = Desk::new();
     let project = desk.project();
-    let fork = "---\nfork: true\n---\n";
+    let fork = "---\nfork: true\n---\nDo it.\n";
     for file in [
         ".leaf/forks/z.md",
         ".leaf/forks/b/FORK.md",
