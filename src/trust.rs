@@ -219,8 +219,10 @@ pub fn trusts_file(record: &ProjectRecord, project: &Path, file: &Path) -> bool 
 /// Where one can't be read.
 pub fn all_files(env: &Env, project: &Path, dir: &Path) -> Result<BTreeMap<String, String>> {
     let mut found = files(env, project)?;
-    let forks = discovery::forks(env, dir).list.into_iter().map(|fork| fork.source);
-    for source in forks.chain(discovery::hooks(env, dir).list.into_iter().map(|hook| hook.source)) {
+    let (forks, hooks) = (discovery::forks(env, dir), discovery::hooks(env, dir));
+    let forks = forks.list.into_iter().chain(forks.shadowed).map(|fork| fork.source);
+    let hooks = hooks.list.into_iter().chain(hooks.shadowed).map(|hook| hook.source);
+    for source in forks.chain(hooks) {
         let key = key(project, &source.path);
         if source.own {
             found.remove(&key);

@@ -92,9 +92,9 @@ struct GuardJson<'a> {
 pub fn run(run: &Run, args: &ForksArgs) -> Result<()> {
     let directory = directory(run, args.project.as_deref())?;
     let project = discovery::project_root(&run.desk.env, &directory);
-    let found = discovery::forks(&run.desk.env, &directory);
     let (settings, configuration) = run.desk.schedule(&directory);
     let record = trust::of(&run.desk, &project)?;
+    let found = discovery::forks(&run.desk.env, &directory).settled(|source| trust::trusts(&record, &project, source));
     let trust_of = |fork: &Fork| trust::of_source(&record, &project, &fork.source);
     if run.common.json {
         let forks = found.list.iter().map(|fork| json(fork, trust_of(fork))).collect();

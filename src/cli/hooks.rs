@@ -57,8 +57,8 @@ struct HookJson<'a> {
 pub fn run(run: &Run, args: &HooksArgs) -> Result<()> {
     let directory = directory(run, args.project.as_deref())?;
     let project = discovery::project_root(&run.desk.env, &directory);
-    let found = discovery::hooks(&run.desk.env, &directory);
     let record = trust::of(&run.desk, &project)?;
+    let found = discovery::hooks(&run.desk.env, &directory).settled(|source| trust::trusts(&record, &project, source));
     let trust_of = |hook: &Hook| trust::of_source(&record, &project, &hook.source);
     if run.common.json {
         let hooks = found.list.iter().map(|hook| json(hook, trust_of(hook))).collect();

@@ -108,11 +108,17 @@ fn autofork(run: &Run) -> Result<()> {
     let mut files: Vec<PathBuf> = home.iter().map(|home| home.join("config.toml")).collect();
     files.push(project.join(".autofork/config.toml"));
     files.dedup();
+    let (_, configuration) = run.desk.schedule(&here);
+    // What can't be taken is told among the warnings.
+    let is_taken = |file: &Path, key: &str| {
+        let head = format!("{}: {key} ", file.display());
+        !configuration.iter().any(|warning| warning.starts_with(&head))
+    };
     let settings: Vec<Setting> = files
         .iter()
         .flat_map(|file| layers::known_keys(file).into_iter().map(|key| Setting { file: file.clone(), key }))
+        .filter(|setting| is_taken(&setting.file, &setting.key))
         .collect();
-    let (_, configuration) = run.desk.schedule(&here);
     let taken_forks: Vec<Taken> = theirs_forks.iter().map(|fork| of_fork(fork, &record, &project)).collect();
     let taken_hooks: Vec<Taken> = theirs_hooks.iter().map(|hook| of_hook(hook, &record, &project)).collect();
     let waits_for_trust = taken_forks.iter().chain(&taken_hooks).filter(|taken| !taken.trust.may_run()).count();

@@ -16,10 +16,10 @@ use crate::ids::{SessionId, TurnId};
 use crate::place::canonical;
 use crate::refused::Refused;
 use crate::schedule::discovery::project_root;
-use crate::schedule::record::{self, MANUAL, Record, RunOutcome, Runner};
+use crate::schedule::record::{self, Change, MANUAL, Record, RunOutcome, Runner};
 use crate::schedule::report;
 use crate::session::Session;
-use crate::session::journal::{self, Cost};
+use crate::session::journal::{self, Cost, Entry};
 use crate::text;
 
 /// How often the journals are looked at while they are followed.
@@ -39,6 +39,9 @@ pub struct RunsArgs {
     /// Print the report of a run that is not delivered yet
     #[arg(long, value_name = "RUN", conflicts_with = "follow")]
     report: Option<String>,
+    /// Deliver no more of a run's report
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["follow", "report", "all"])]
+    drop: Option<String>,
 }
 
 /// A run as it is listed.
@@ -96,6 +99,9 @@ enum ReportWord {
 /// # Errors
 /// Where the records can't be read, or there is no such report.
 pub fn run(run: &Run, args: &RunsArgs) -> Result<()> {
+    if let Some(wanted) = &args.drop {
+        return drop_report(run, wanted);
+    }
     if let Some(wanted) = &args.report {
         return print_report(run, wanted);
     }
@@ -260,7 +266,8 @@ fn line(run: &RunState) -> String {
     out
 }
 
-fn print_report(run: &Run, wanted: &str) -> Result<()> {
+/// Finds a run by its id, or by digits that it begins with.
+fn find(run: &Run, wanted: &str) -> Result<(Session, record::Run)> {
     let shown = text::first_words(wanted, 40);
     for session in sessions(run, false)? {
         let record = session.state()?.schedule;
@@ -271,15 +278,35 @@ fn print_report(run: &Run, wanted: &str) -> Result<()> {
         if found.next().is_some() {
             return Err(Refused::input(format!("{shown} could be several runs: give more digits")).into());
         }
-        let report = report::read(&session.dir, one.issue.run)?;
-        let Some(report) = report else {
-            let why = if one.over.is_some() { "its report was delivered, or there was none" } else { "it is not over" };
-            return Err(Refused::input(format!("run {shown} has no report here: {why}; `leaf runs` tells more")).into());
-        };
-        if run.common.json {
-            return output::print_json(&report);
-        }
-        return output::print(&text::harmless(&report.text));
+        let one = one.clone();
+        return Ok((session, one));
     }
     Err(Refused::input(format!("there is no run {shown}: `leaf runs` lists them")).into())
+}
+
+fn no_report(one: &record::Run) -> Refused {
+    let why = if one.over.is_some() { "its report was delivered, or there was none" } else { "it is not over" };
+    Refused::input(format!("run {} has no report here: {why}; `leaf runs` tells more", one.issue.run))
+}
+
+fn print_report(run: &Run, wanted: &str) -> Result<()> {
+    let (session, one) = find(run, wanted)?;
+    let report = report::read(&session.dir, one.issue.run)?.ok_or_else(|| no_report(&one))?;
+    if run.common.json { output::print_json(&report) } else { output::print(&text::harmless(&report.text)) }
+}
+
+/// What is left of a report is delivered no more.
+fn drop_report(run: &Run, wanted: &str) -> Result<()> {
+    let (session, one) = find(run, wanted)?;
+    let id = one.issue.run;
+    let mut locked = session.lock(run.desk.deadline())?;
+    if !locked.state.schedule.run(id).is_some_and(|run| run.report.is_some()) {
+        return Err(no_report(&one).into());
+    }
+    locked.append(&[Entry::schedule(run.desk.now(), Change::Printed { run: id, to: None })])?;
+    report::clear(&locked.session.dir, |other| other != id);
+    if run.common.json {
+        return output::print_json(&serde_json::json!({ "run": id, "dropped": true }));
+    }
+    output::print(&format!("no more of the report of run {id} is delivered\n"))
 }

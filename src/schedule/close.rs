@@ -14,7 +14,7 @@ use super::{discovery, run};
 use crate::clock::Ts;
 use crate::desk::Desk;
 use crate::errors;
-use crate::ids::{SessionId, SessionKey};
+use crate::ids::{SessionId, SessionKey, TurnId};
 use crate::lock::Deadline;
 use crate::place::Dir;
 use crate::session::journal::{self, Entry};
@@ -88,17 +88,22 @@ pub fn close_where(
         entries.push(Entry::schedule(now, Change::Closed { reason: reason.to_owned() }));
         entries.extend(lifecycle::entry(&desk.env, cwd, Happening::SessionEnd { reason: reason.to_owned() }, now));
     }
+    let flush = known.as_ref().filter(|_| is_open && may_flush(reason, active, now));
+    let flush = flush.and_then(|known| {
+        let selected = issue::at_close(&locked, known, &entries, now);
+        selected.unwrap_or_else(|error| {
+            errors::note(&format!("close: what its pause did not run can't be run: {error:#}"));
+            None
+        })
+    });
+    entries.extend(flush.iter().flat_map(|flush| flush.entries.iter().cloned()));
     locked.append(&entries)?;
-    let mut runs = Vec::new();
-    if is_open
-        && may_flush(reason, active, now)
-        && let Some(known) = &known
+    if let (Some(flush), Some(known)) = (&flush, &known)
+        && let Err(error) = issue::stamp_tags(home, known, &flush.runs, now)
     {
-        match issue::at_close(desk, home, &mut locked, known) {
-            Ok(issued) => runs.extend(issued.into_iter().map(|issue| issue.run)),
-            Err(error) => errors::note(&format!("close: what its pause did not run can't be run: {error:#}")),
-        }
+        errors::note(&format!("close: {error:#}"));
     }
+    let runs: Vec<TurnId> = flush.into_iter().flat_map(|flush| flush.runs).map(|issue| issue.run).collect();
     let owes = !locked.state.schedule.happened.is_empty();
     let before = locked.session.record.clone();
     let record = SessionRecord { ended: before.ended.or(Some(now)), owes, ..before };

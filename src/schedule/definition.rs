@@ -266,11 +266,67 @@ impl Warning {
     }
 }
 
+/// How a warning of a shadowed definition begins.
+pub const SHADOWED: &str = "is shadowed";
+
 /// All that was found for a session's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found<T> {
     /// The definitions: of two of one name the nearest.
     pub list: Vec<T>,
+    /// Those that a nearer one of their name shadows.
+    pub shadowed: Vec<T>,
     /// What was not taken as it stands.
     pub warnings: Vec<Warning>,
+}
+
+/// A definition of either kind.
+pub trait Definition {
+    /// Returns its name.
+    fn name(&self) -> &str;
+    /// Returns where it comes from.
+    fn source(&self) -> &Source;
+}
+
+impl Definition for Fork {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn source(&self) -> &Source {
+        &self.source
+    }
+}
+
+impl Definition for Hook {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn source(&self) -> &Source {
+        &self.source
+    }
+}
+
+impl<T: Definition> Found<T> {
+    /// Lets nothing that may not run shadow what may: before a project is trusted its files change nothing about the user's own (R126).
+    #[must_use]
+    pub fn settled(mut self, may_run: impl Fn(&Source) -> bool) -> Found<T> {
+        for at in 0..self.list.len() {
+            if may_run(self.list[at].source()) {
+                continue;
+            }
+            let name = self.list[at].name();
+            let other = self.shadowed.iter().position(|other| other.name() == name && may_run(other.source()));
+            if let Some(other) = other {
+                let untrusted = self.list[at].source().path.clone();
+                let path = self.shadowed[other].source().path.clone();
+                self.warnings.retain(|warning| warning.file != path || !warning.text.starts_with(SHADOWED));
+                let text = format!("waits for `leaf trust`; until then {} goes by its name", path.display());
+                self.warnings.push(Warning { file: untrusted, key: None, text });
+                std::mem::swap(&mut self.list[at], &mut self.shadowed[other]);
+            }
+        }
+        self
+    }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::definition::{Fork, Found, Hook, Source, Warning};
+use super::definition::{Fork, Found, Hook, SHADOWED, Source, Warning};
 use super::parse::{self, Context};
 use crate::ids::sha256_hex;
 use crate::place::{Env, canonical, plain};
@@ -191,7 +191,7 @@ fn definitions<T>(
 ) -> Found<T> {
     let (own, dir) = (Own::new(env), canonical(dir));
     let roots: Vec<Root> = kinds.iter().flat_map(|kind| roots(&own, &dir, *kind)).collect();
-    let mut found = Found { list: Vec::new(), warnings: Vec::new() };
+    let mut found = Found { list: Vec::new(), shadowed: Vec::new(), warnings: Vec::new() };
     if roots.is_empty() {
         return found;
     }
@@ -202,10 +202,9 @@ fn definitions<T>(
         walk.dir(&root.path, root, 0, &mut |item, warnings| {
             let name = item.name.to_owned();
             let context = Context { name: &name, project: &project, home: own.home.as_deref() };
-            if let Some((path, definition)) = parse(item, &context, warnings)
-                && is_first(&mut names, &name, &path, warnings)
-            {
-                found.list.push(definition);
+            if let Some((path, definition)) = parse(item, &context, warnings) {
+                let first = is_first(&mut names, &name, &path, warnings);
+                if first { &mut found.list } else { &mut found.shadowed }.push(definition);
             }
         });
     }
@@ -221,7 +220,7 @@ fn is_first(names: &mut BTreeMap<String, PathBuf>, name: &str, path: &Path, warn
     };
     // One file under two paths is no clash.
     if canonical(first) != canonical(path) {
-        let text = format!("is shadowed, and passed over: {} has the name {name} too, and is nearer", first.display());
+        let text = format!("{SHADOWED}, and passed over: {} has the name {name} too, and is nearer", first.display());
         warnings.push(Warning { file: path.to_owned(), key: None, text });
     }
     false

@@ -57,12 +57,13 @@ impl Known {
         if discovery::fork_roots(&desk.env, dir).is_empty() {
             return Ok(None);
         }
-        let forks = discovery::forks(&desk.env, dir).list;
-        if forks.is_empty() {
+        let found = discovery::forks(&desk.env, dir);
+        if found.list.is_empty() {
             return Ok(None);
         }
         let project = discovery::project_root(&desk.env, dir);
         let shared = trust::of(desk, &project)?;
+        let forks = found.settled(|source| trust::trusts(&shared, &project, source)).list;
         let untrusted = forks
             .iter()
             .filter(|fork| !trust::trusts(&shared, &project, &fork.source))
@@ -147,40 +148,66 @@ pub fn in_pause(desk: &Desk, home: &Dir, session: &Session, known: &mut Known) -
     if locked.state.schedule.closed.is_some() || locked.session.record.ended.is_some() {
         return Ok(Vec::new());
     }
-    stamp(desk, home, &mut locked, known, false)
+    stamp(desk, home, &mut locked, known)
 }
 
-/// Selects what a closing session's pause did not run, and stamps it, under the session's lock that the caller has. Tags are stamped under
-/// the project's lock only where the caller took that before.
+/// What a closing session's pause did not run.
+#[derive(Debug)]
+pub struct Flush {
+    /// The batch.
+    pub runs: Vec<Issue>,
+    /// What stamps it. It is written in one append with what closes the session: a close without it would be one for good.
+    pub entries: Vec<Entry>,
+}
+
+/// Selects what a closing session's pause did not run, under the session's lock that the caller has. `closing`: what closes it.
+/// `Ok(None)`: there is nothing.
 ///
 /// # Errors
-/// Where a write fails; nothing is stamped then.
-pub fn at_close(desk: &Desk, home: &Dir, locked: &mut LockedSession, known: &Known) -> Result<Vec<Issue>> {
-    stamp(desk, home, locked, known, true)
+/// Where the system gives no random bytes.
+pub fn at_close(locked: &LockedSession, known: &Known, closing: &[Entry], now: Ts) -> Result<Option<Flush>> {
+    let mut state = locked.state.clone();
+    let mut entries: Vec<Entry> = clock(&state.schedule, now).into_iter().collect();
+    entries.iter().chain(closing).for_each(|entry| state.apply(entry));
+    let view = known.view(&state, true, now);
+    let standings = select::select(&view);
+    let due = select::due(&view, &standings);
+    if due.is_empty() {
+        return Ok(None);
+    }
+    let runs = batch(known, &due, |_| Runner::Headless)?;
+    let issued = Change::Issued { runs: runs.clone(), owner: Process::own(), flush: true };
+    entries.push(Entry::schedule(now, issued));
+    Ok(Some(Flush { runs, entries }))
 }
 
-fn stamp(desk: &Desk, home: &Dir, locked: &mut LockedSession, known: &Known, close: bool) -> Result<Vec<Issue>> {
+fn stamp(desk: &Desk, home: &Dir, locked: &mut LockedSession, known: &Known) -> Result<Vec<Issue>> {
     let now = desk.now();
-    set_clock(locked, now)?;
-    let view = known.view(&locked.state, close, now);
+    if let Some(entry) = clock(&locked.state.schedule, now) {
+        locked.append(&[entry])?;
+    }
+    let view = known.view(&locked.state, false, now);
     let standings = select::select(&view);
     let due = select::due(&view, &standings);
     if due.is_empty() {
         return Ok(Vec::new());
     }
     let follower = lane::holder(&locked.session, Lane::Follower).is_some();
-    let runs =
-        batch(known, &due, |fork| if close { Runner::Headless } else { runner(&known.settings, fork, follower) })?;
-    let issued = Change::Issued { runs: runs.clone(), owner: Process::own(), flush: close };
+    let runs = batch(known, &due, |fork| runner(&known.settings, fork, follower))?;
+    let issued = Change::Issued { runs: runs.clone(), owner: Process::own(), flush: false };
     locked.append(&[Entry::schedule(now, issued)])?;
-    // Behind the session's own stamp: where this one is killed, nothing ran that a tag's throttle was to space.
-    let tags = |run: &Issue| known.forks.iter().find(|fork| fork.name == run.fork).map(|fork| fork.tags.clone());
-    stamp_tags(home, known, runs.iter().filter_map(tags).flatten(), now)?;
+    stamp_tags(home, known, &runs, now)?;
     Ok(runs)
 }
 
-/// Stamps tags in the project's record, of which the caller has the lock.
-fn stamp_tags(home: &Dir, known: &Known, tags: impl Iterator<Item = String>, now: Ts) -> Result<()> {
+/// Stamps the tags of what was issued in the project's record, of which the caller has the lock. It comes behind the session's own
+/// stamp: where this one is killed, nothing ran that a tag's throttle was to space.
+///
+/// # Errors
+/// Where the record can't be read or written.
+pub fn stamp_tags(home: &Dir, known: &Known, runs: &[Issue], now: Ts) -> Result<()> {
+    let tags = |run: &Issue| known.forks.iter().find(|fork| fork.name == run.fork).map(|fork| fork.tags.clone());
+    let tags = runs.iter().filter_map(tags).flatten();
     let throttled: Vec<String> = tags.filter(|tag| known.settings.tag_throttles.contains_key(tag)).collect();
     if throttled.is_empty() {
         return Ok(());
@@ -238,9 +265,6 @@ fn runner(settings: &Settings, fork: &Fork, follower: bool) -> Runner {
 }
 
 /// Stamps of a time that is yet to come are of a clock that went back: from now on they are of now.
-fn set_clock(locked: &mut LockedSession, now: Ts) -> Result<()> {
-    if locked.state.schedule.is_ahead_of(now.plus(1_000)) {
-        locked.append(&[Entry::schedule(now, Change::Clock { now })])?;
-    }
-    Ok(())
+fn clock(record: &Record, now: Ts) -> Option<Entry> {
+    record.is_ahead_of(now.plus(1_000)).then(|| Entry::schedule(now, Change::Clock { now }))
 }

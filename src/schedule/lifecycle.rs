@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::changed::Eyes;
-use super::definition::{Deliver, Hook, HookMoment};
+use super::definition::{Deliver, Hook, HookMoment, Source};
 use super::record::{Change, Happening, Record};
 use super::select::millis;
 use super::settings::Settings;
@@ -153,14 +153,15 @@ pub fn known(desk: &Desk, record: &SessionRecord) -> Vec<Hook> {
         return Vec::new();
     }
     let project = discovery::project_root(&desk.env, cwd);
-    let mut hooks = discovery::hooks(&desk.env, cwd).list;
-    if hooks.iter().all(|hook| hook.source.own) {
-        return hooks;
+    let found = discovery::hooks(&desk.env, cwd);
+    if found.list.iter().all(|hook| hook.source.own) {
+        return found.list;
     }
     let trusted = trust::of(desk, &project);
-    hooks.retain(|hook| {
-        hook.source.own || trusted.as_ref().is_ok_and(|record| trust::trusts(record, &project, &hook.source))
-    });
+    let may_run =
+        |source: &Source| source.own || trusted.as_ref().is_ok_and(|record| trust::trusts(record, &project, source));
+    let mut hooks = found.settled(may_run).list;
+    hooks.retain(|hook| may_run(&hook.source));
     hooks
 }
 

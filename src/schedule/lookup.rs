@@ -18,8 +18,8 @@ use crate::{text, trust};
 /// # Errors
 /// Where the file is no fork any more, or may not run.
 pub fn definition_of(desk: &Desk, session: &SessionRecord, run: &Run) -> Result<Fork> {
-    let found = discovery::forks(&desk.env, Path::new(&session.cwd)).list;
-    let fork = found.into_iter().find(|fork| fork.source.path == Path::new(&run.issue.path));
+    let found = discovery::forks(&desk.env, Path::new(&session.cwd));
+    let fork = found.list.into_iter().chain(found.shadowed).find(|fork| fork.source.path == Path::new(&run.issue.path));
     let fork =
         fork.ok_or_else(|| Refused::input(format!("{} is no fork any more", text::first_words(&run.issue.path, 200))))?;
     check(desk, session, &fork)?;

@@ -322,6 +322,9 @@ pub fn fork(
         );
         stopped = Some("a key of it may mean `guard`, and isn't that".to_owned());
     }
+    if body.trim().is_empty() && skill.is_none() {
+        keys.warn_file("has no text below its frontmatter: its runs are told nothing to do");
+    }
     warnings.append(&mut keys.warnings);
     Some(Fork {
         name: context.name.to_owned(),
@@ -451,10 +454,15 @@ fn moment(value: &Value) -> Result<Option<Moment>, String> {
             let percent = percent.filter(|percent| (1..=100).contains(percent));
             Moment::ContextUsed(percent.ok_or_else(|| wanted("a number of per cent from 1 to 100"))?)
         }
-        ("changed", given) => Moment::Changed(words(given).ok_or_else(|| wanted("a pattern"))?),
+        ("changed", given) => Moment::Changed(pattern(given).ok_or_else(|| wanted("a pattern"))?),
         ("event", given) => Moment::Event(words(given).ok_or_else(|| wanted("a name"))?),
         _ => return Err(format!("names no moment with {value}")),
     }))
+}
+
+/// Reads a pattern of files.
+fn pattern(value: Option<Value>) -> Option<String> {
+    words(value).filter(|text| glob::Pattern::new(text).is_ok())
 }
 
 /// Reads a text that isn't empty.
@@ -534,7 +542,8 @@ fn tags(keys: &mut Keys<'_>) -> Vec<String> {
 /// Reads candidates: a text, or a list of texts of which none is empty.
 fn candidates(value: &Value) -> Option<Vec<String>> {
     let text = |value: &Value| match value {
-        Value::Text(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+        // What begins so would be a flag of the client's.
+        Value::Text(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty() && !text.starts_with('-')),
         _ => None,
     };
     match value {
@@ -738,7 +747,7 @@ fn hook_moment(value: &Value) -> Result<HookMoment, String> {
         ("session_end", None) => HookMoment::SessionEnd,
         ("idle", None) => HookMoment::Idle(None),
         ("idle", Some(given)) => HookMoment::Idle(Some(time(&given).map_err(|why| format!("has `idle` that {why}"))?)),
-        ("changed", given) => HookMoment::Changed(words(given).ok_or("has `changed` without a pattern")?),
+        ("changed", given) => HookMoment::Changed(pattern(given).ok_or("has `changed` without a pattern")?),
         ("event", given) => HookMoment::Event(words(given).ok_or("has `event` without a name")?),
         _ => return Err(format!("names no moment with {value}")),
     })

@@ -157,7 +157,8 @@ pub fn next(report: &Report, printed: u64) -> std::io::Result<Piece> {
         (0 | 1, _) => String::new(),
         (all, true) => format!(" Part {} of {all}, the last.", at + 1),
         (all, false) => format!(
-            " Part {} of {all}; the next part comes with the next prompt; all of it: leaf runs --report {}",
+            " Part {} of {all}; the next part comes with the next prompt; all of it: leaf runs --report {1}; no more of it: leaf runs \
+             --drop {1}",
             at + 1,
             report.run
         ),

@@ -266,7 +266,7 @@ fn after_takes_names_and_tells_what_is_off() {
 fn a_cycle_of_after_is_told() {
     let desk = Desk::new();
     for (name, after) in [("a", "c"), ("b", "a"), ("c", "b"), ("d", "a")] {
-        fork_file(&desk, &format!("{name}.md"), format!("---\nfork: true\nafter: {after}\n---\n"));
+        fork_file(&desk, &format!("{name}.md"), format!("---\nfork: true\nafter: {after}\n---\nDo it.\n"));
     }
     let listing = listing(&desk, "forks");
     assert_eq!(names(&listing, "forks"), ["a", "b", "c", "d"]);
@@ -394,7 +394,7 @@ fn v_hooks_and_their_keys() {
 fn v_layouts_order_and_names() {
     let desk = Desk::new();
     let project = desk.project();
-    let fork = "---\nfork: true\n---\n";
+    let fork = "---\nfork: true\n---\nDo it.\n";
     for file in [
         ".leaf/forks/z.md",
         ".leaf/forks/b/FORK.md",
@@ -434,6 +434,7 @@ fn v_layouts_order_and_names() {
     ] {
         write(&desk.home().join(own), fork);
     }
+    desk.person(&["trust"]).ok();
     let found = listing(&desk, "forks");
     let expected =
         ["deepest", "FORK", "b", "a", "z", "x", "y", "own1", "own2", "own3", "own4", "t", "s", "u", "own5", "own6"];
@@ -626,6 +627,21 @@ fn r126_a_fork_that_asks_again_leaves_the_projects_settings_alone() {
     assert_eq!(off(&desk), 0, "the fork alone asks again");
     write(&desk.project().join(".leaf/config.toml"), "[schedule]\nflush_on_close = true\n# more\n");
     assert_eq!(off(&desk), 1);
+}
+
+#[test]
+fn r126_before_trust_a_projects_file_takes_no_name_from_the_users_own() {
+    let desk = Desk::new();
+    let (own, theirs) = (desk.home().join(".config/leaf/forks/mine.md"), desk.project().join(".leaf/forks/mine.md"));
+    write(&own, GOOD);
+    write(&theirs, GOOD);
+    let trust = || named(&listing(&desk, "forks"), "forks", "mine")["trust"].clone();
+    assert_eq!(trust(), "own");
+    let told = warnings(&listing(&desk, "forks"), &theirs);
+    assert!(told[0].1.contains("waits for `leaf trust`"), "{told:?}");
+    desk.person(&["trust"]).ok();
+    assert_eq!(trust(), "trusted", "then the nearest of a name counts");
+    assert!(warnings(&listing(&desk, "forks"), &own)[0].1.contains("shadowed"));
 }
 
 #[test]

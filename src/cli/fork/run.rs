@@ -19,7 +19,7 @@ use crate::schedule::{discovery, lookup, prompt};
 use crate::session::journal::Entry;
 use crate::session::liveness::Process;
 use crate::session::record::SessionRecord;
-use crate::text;
+use crate::{text, trust};
 
 /// `leaf fork run`
 #[derive(Debug, Args)]
@@ -123,7 +123,10 @@ pub fn run(run: &Run, args: &RunArgs) -> Result<()> {
 }
 
 fn wanted(run: &Run, record: &SessionRecord, args: &RunArgs) -> Result<Vec<Fork>> {
-    let found = discovery::forks(&run.desk.env, Path::new(&record.cwd)).list;
+    let dir = Path::new(&record.cwd);
+    let project = discovery::project_root(&run.desk.env, dir);
+    let shared = trust::of(&run.desk, &project)?;
+    let found = discovery::forks(&run.desk.env, dir).settled(|source| trust::trusts(&shared, &project, source)).list;
     let (wanted, what): (Vec<Fork>, String) = match (&args.name, &args.tag) {
         (Some(name), _) => (
             found.into_iter().filter(|fork| fork.name == *name).collect(),
