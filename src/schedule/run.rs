@@ -19,7 +19,7 @@ use signal_hook::iterator::Signals;
 use super::definition::{Client, Fork};
 use super::lookup;
 use super::prompt::{self, Brief};
-use super::record::{Change, Limits, Record, Run, RunOutcome, Runner};
+use super::record::{Change, Limits, MANUAL, Record, Run, RunOutcome, Runner};
 use super::report::{self, Report};
 use super::rights;
 use super::settings::Settings;
@@ -661,7 +661,7 @@ fn harvest_but(session: &mut LockedSession, now: Ts, mine: &[TurnId]) -> Result<
         .iter()
         .map(|run| match report::read(&session.session.dir, run.issue.run) {
             Ok(Some(report)) => Entry::schedule(now, over(record, run, &report, true, now)),
-            Ok(None) | Err(_) => ended(now, run, RunOutcome::Failed, Some("its process died".to_owned())),
+            Ok(None) | Err(_) => lost(&session.session.dir, record, run, now),
         })
         .collect();
     session.append(&entries)?;
@@ -672,6 +672,31 @@ fn harvest_but(session: &mut LockedSession, now: Ts, mine: &[TurnId]) -> Result<
         scratch::remove(run.issue.run);
     }
     Ok(true)
+}
+
+/// Ends a run that died without a word. Of one that had begun main hears that nothing comes of it, as of any that fails.
+fn lost(session: &Dir, record: &Record, run: &Run, now: Ts) -> Entry {
+    const WHY: &str = "its process died";
+    let report = Report {
+        format: crate::FORMAT,
+        run: run.issue.run,
+        feed: false,
+        fork: run.issue.fork.clone(),
+        label: run.issue.label.clone(),
+        ts: now,
+        outcome: RunOutcome::Failed,
+        text: WHY.to_owned(),
+        asks: false,
+        limits: Limits { hourly: 0, chain: 0 },
+        model: None,
+        cost: Cost::default(),
+    };
+    let told = run.begun.is_some() && run.issue.label != MANUAL && report::write(session, &report).is_ok();
+    if told {
+        Entry::schedule(now, over(record, run, &report, true, now))
+    } else {
+        ended(now, run, RunOutcome::Failed, Some(WHY.to_owned()))
+    }
 }
 
 /// Returns the runs that nobody will end any more: their runner is dead; or nobody began them and whoever issued them is.

@@ -254,7 +254,9 @@ fn i6_an_idle_fork_runs_unseen_runner_killed() {
     assert_eq!(failed[0]["why"], "its process died", "{failed:#?}");
     until_no_runner(&story);
     gate.open();
-    turn(&story, &terminal, "anything new?");
+    // Main hears that nothing comes of it, as of any run that fails.
+    let request = turn(&story, &terminal, "anything new?");
+    assert!(request.conversation().contains("its process died"), "{request:#?}");
     story.quiet(2, 0);
     assert_eq!((heard(&story, FOUND), states(&runs(&story))), (0, as_states(&[("journal", "failed")])));
     terminal.exit();
