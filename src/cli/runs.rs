@@ -300,7 +300,7 @@ fn drop_report(run: &Run, wanted: &str) -> Result<()> {
     let (session, one) = find(run, wanted)?;
     let id = one.issue.run;
     let mut locked = session.lock(run.desk.deadline())?;
-    if !locked.state.schedule.run(id).is_some_and(|run| run.report.is_some()) {
+    if locked.state.schedule.run(id).is_none_or(|run| run.report.is_none()) {
         return Err(no_report(&one).into());
     }
     locked.append(&[Entry::schedule(run.desk.now(), Change::Printed { run: id, to: None })])?;

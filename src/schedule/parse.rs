@@ -828,7 +828,7 @@ mod tests {
     fn w31_no_number_wraps_into_a_moment() {
         for value in ["300000000000000d", "18446744073709551615", "-1", "99999999999999999999d"] {
             for key in ["idle", "every"] {
-                let (fork, _, warnings) = read(&format!("---\nfork: true\nrun_on: [{key}: {value}]\n---\n"));
+                let (fork, _, warnings) = read(&format!("---\nfork: true\nrun_on: [{key}: {value}]\n---\nDo it.\n"));
                 assert_eq!(fork.unwrap().run_on, [Moment::Idle(None)], "{key}: {value}");
                 assert_eq!(warnings.len(), 2, "{key}: {value}: {warnings:?}");
             }

@@ -781,7 +781,7 @@ impl Play<'_> {
     }
 
     fn end(&mut self, at: usize, run: &Going) {
-        let (now, epoch) = (self.now, self.sessions[at].epoch);
+        let epoch = self.sessions[at].epoch;
         let completed = !self.dice.one_in(4);
         let again = completed && self.may_run_again(at, run) && !self.dice.one_in(3);
         let report = !self.dice.one_in(8);
