@@ -672,6 +672,32 @@ fn woken_quietly(session: &Session<'_>) {
 }
 
 #[test]
+fn c03_a_watch_that_an_older_leaf_parked_gives_way_to_the_new_one() {
+    let desk = Desk::new();
+    settings(&desk, "");
+    let session = session(&desk, "s").working();
+    let schedule = Schedule::new(&session);
+    schedule.fork("journal", "run_on: [idle: 1m]");
+    schedule.play("journal", "result x");
+    session.stop().silent();
+    let (old, pid) = (desk.path("old-leaf"), desk.path("old-pid"));
+    fs::copy(crate::support::desk::LEAF, &old).expect("a copy");
+    let line = format!("'{}' watch <\"$D/in\" >/dev/null 2>&1 & echo $! >'{}'", old.display(), pid.display());
+    session.shell_with_payload(&line, &session.payload("Stop.main.tui"));
+    let pid = fs::read_to_string(&pid).expect("its pid");
+    let lane = crate::support::forks::session_dir(&desk, &session).join("lanes/watch");
+    until("it is parked", || fs::read_to_string(&lane).is_ok_and(|held| held.contains(pid.trim())).then_some(()));
+    // The update takes its file away under it.
+    fs::remove_file(&old).expect("the old one goes");
+    session.prompt("go on").silent();
+    session.stop().silent();
+    let new = session.watch();
+    until("the old one has left", || (watches(&desk) == [new.pid()]).then_some(()));
+    desk.advance(60);
+    ran(&session, 1);
+}
+
+#[test]
 fn c15_fifty_turns_leave_one_parked_watch_and_run_a_pauses_fork_once() {
     let desk = Desk::new();
     settings(&desk, "");
@@ -933,12 +959,12 @@ fn r126_a_projects_forks_run_once_they_are_trusted() {
 }
 
 #[test]
-fn c08_every_one_of_many_hooks_at_once_counts() {
+fn c07_c08_every_one_of_many_hooks_at_once_counts() {
     let desk = Desk::new();
     let session = session(&desk, "s").working();
     let before = changes(&session).iter().filter(|change| change["change"] == "activity").count();
     let payload = session.payload("UserPromptSubmit.main");
-    let jobs: Vec<_> = (0..24)
+    let jobs: Vec<_> = (0..64)
         .map(|n| {
             let mut payload = payload.clone();
             payload["prompt"] = json!(format!("prompt {n}"));
@@ -950,7 +976,7 @@ fn c08_every_one_of_many_hooks_at_once_counts() {
         job.wait(Duration::from_secs(30)).expect("the hook ends").ok();
     }
     let after = changes(&session).iter().filter(|change| change["change"] == "activity").count();
-    assert_eq!(after - before, 24, "each its own, and none lost");
+    assert_eq!(after - before, 64, "each its own, and none lost");
     assert!(desk.errors().is_empty(), "{:?}", desk.errors());
 }
 
