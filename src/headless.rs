@@ -81,6 +81,9 @@ pub fn command(env: &Env, program: &Path, record: &SessionRecord, input: &Path, 
 /// Where leaf's own program can't be found.
 pub fn detached() -> Result<Command> {
     let own = std::env::current_exe().context("leaf's own program can't be found")?;
+    // An update put another in its place while this one was parked.
+    let place = own.to_str().and_then(|own| own.strip_suffix(" (deleted)")).map(PathBuf::from);
+    let own = place.filter(|place| place.is_file()).unwrap_or(own);
     let mut command = Command::new("/bin/sh");
     command.args(["-c", DETACHED]).arg(own).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Ok(command)

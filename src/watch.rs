@@ -348,8 +348,12 @@ impl Watch {
         let issued = issue::in_pause(&self.desk, &self.home, &self.session, &mut known)?;
         let own: Vec<TurnId> =
             issued.iter().filter(|issue| issue.runner == Runner::Headless).map(|issue| issue.run).collect();
-        if !own.is_empty() {
-            run::start(&self.desk, &self.session.record, &own)?;
+        if !own.is_empty()
+            && let Err(error) = run::start(&self.session.record, &own)
+        {
+            errors::note(&format!("watch: {error:#}"));
+            // This process lives on, so that nobody else would take them for dead.
+            run::not_started(&mut self.lock()?, &own, &format!("{error:#}"), now)?;
         }
         Ok(Look::Again)
     }

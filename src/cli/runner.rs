@@ -48,7 +48,7 @@ pub fn run(run: &Run, args: &RunnerArgs) -> Result<()> {
     if args.detach {
         let home = run.desk.home()?.context("there is no state directory")?;
         let session = Session::open(&home, session)?.context("leaf knows no such session")?;
-        return run::start(&run.desk, &session.record, &args.runs);
+        return run::start(&session.record, &args.runs);
     }
     // One that leads its group already has been detached by its caller.
     let _ = rustix::process::setsid();

@@ -15,6 +15,7 @@ use super::{discovery, order};
 use crate::client::claude_code::transcript;
 use crate::clock::Ts;
 use crate::desk::{Desk, project_key};
+use crate::errors;
 use crate::ids::TurnId;
 use crate::place::Dir;
 use crate::session::journal::Entry;
@@ -196,7 +197,10 @@ fn stamp(desk: &Desk, home: &Dir, locked: &mut LockedSession, known: &Known) -> 
     let runs = batch(known, &due, |fork| runner(&known.settings, fork, follower))?;
     let issued = Change::Issued { runs: runs.clone(), owner: Process::own(), flush: false };
     locked.append(&[Entry::schedule(now, issued)])?;
-    stamp_tags(home, known, &runs, now)?;
+    // What is issued runs, whatever becomes of that.
+    if let Err(error) = stamp_tags(home, known, &runs, now) {
+        errors::note(&format!("schedule: tags: {error:#}"));
+    }
     Ok(runs)
 }
 

@@ -61,8 +61,7 @@ const TRIES: [u64; 3] = [100, 400, 1500];
 ///
 /// # Errors
 /// Where it can't be started.
-pub fn start(desk: &Desk, record: &SessionRecord, runs: &[TurnId]) -> Result<()> {
-    let _ = desk;
+pub fn start(record: &SessionRecord, runs: &[TurnId]) -> Result<()> {
     start_within(record, runs, WORD)
 }
 
@@ -82,9 +81,9 @@ pub fn start_within(record: &SessionRecord, runs: &[TurnId], at_most: Duration) 
         let word =
             Timespec { tv_sec: at_most.as_secs().try_into().unwrap_or(1), tv_nsec: at_most.subsec_nanos().into() };
         let heard = poll(&mut [PollFd::new(&out, PollFlags::IN)], Some(&word));
-        if heard.is_ok_and(|ready| ready > 0) {
-            // Its word, or its end: both are all that is waited for.
-            let _ = out.read(&mut [0; 16]);
+        // Its word, or its end without one.
+        if heard.is_ok_and(|ready| ready > 0) && out.read(&mut [0; 16]).is_ok_and(|read| read == 0) {
+            anyhow::bail!("the runner ended before it had its runs in hand");
         }
     }
     headless::adopt(child);
@@ -672,6 +671,21 @@ fn harvest_but(session: &mut LockedSession, now: Ts, mine: &[TurnId]) -> Result<
         scratch::remove(run.issue.run);
     }
     Ok(true)
+}
+
+/// Ends runs that could not be started.
+///
+/// # Errors
+/// Where the journal can't be written.
+pub fn not_started(session: &mut LockedSession, runs: &[TurnId], why: &str, now: Ts) -> Result<()> {
+    let record = &session.state.schedule;
+    let waits = |run: &&Run| run.over.is_none() && run.begun.is_none();
+    let entries: Vec<Entry> = runs
+        .iter()
+        .filter_map(|id| record.run(*id).filter(waits))
+        .map(|run| ended(now, run, RunOutcome::Failed, Some(text::clip(why, 300))))
+        .collect();
+    session.append(&entries)
 }
 
 /// Ends a run that died without a word. Of one that had begun main hears that nothing comes of it, as of any that fails.

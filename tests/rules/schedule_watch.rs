@@ -5,6 +5,7 @@
 //! The clock stands still until a test moves it. That nothing runs is shown by another fork that does, at a later moment.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -671,6 +672,17 @@ fn woken_quietly(session: &Session<'_>) {
     session.hook(&session.payload("UserPromptSubmit.main.task-notification.rewake")).silent_or_context();
 }
 
+/// Parks a watch of a leaf of its own at this path.
+fn park_another(desk: &Desk, session: &Session<'_>, leaf: &Path) {
+    fs::copy(crate::support::desk::LEAF, leaf).expect("a copy");
+    let pid = desk.path("old-pid");
+    let line = format!("'{}' watch <\"$D/in\" >/dev/null 2>&1 & echo $! >'{}'", leaf.display(), pid.display());
+    session.shell_with_payload(&line, &session.payload("Stop.main.tui"));
+    let pid = fs::read_to_string(&pid).expect("its pid");
+    let lane = crate::support::forks::session_dir(desk, session).join("lanes/watch");
+    until("it is parked", || fs::read_to_string(&lane).is_ok_and(|held| held.contains(pid.trim())).then_some(()));
+}
+
 #[test]
 fn c03_a_watch_that_an_older_leaf_parked_gives_way_to_the_new_one() {
     let desk = Desk::new();
@@ -680,13 +692,8 @@ fn c03_a_watch_that_an_older_leaf_parked_gives_way_to_the_new_one() {
     schedule.fork("journal", "run_on: [idle: 1m]");
     schedule.play("journal", "result x");
     session.stop().silent();
-    let (old, pid) = (desk.path("old-leaf"), desk.path("old-pid"));
-    fs::copy(crate::support::desk::LEAF, &old).expect("a copy");
-    let line = format!("'{}' watch <\"$D/in\" >/dev/null 2>&1 & echo $! >'{}'", old.display(), pid.display());
-    session.shell_with_payload(&line, &session.payload("Stop.main.tui"));
-    let pid = fs::read_to_string(&pid).expect("its pid");
-    let lane = crate::support::forks::session_dir(&desk, &session).join("lanes/watch");
-    until("it is parked", || fs::read_to_string(&lane).is_ok_and(|held| held.contains(pid.trim())).then_some(()));
+    let old = desk.path("old-leaf");
+    park_another(&desk, &session, &old);
     // The update takes its file away under it.
     fs::remove_file(&old).expect("the old one goes");
     session.prompt("go on").silent();
@@ -695,6 +702,24 @@ fn c03_a_watch_that_an_older_leaf_parked_gives_way_to_the_new_one() {
     until("the old one has left", || (watches(&desk) == [new.pid()]).then_some(()));
     desk.advance(60);
     ran(&session, 1);
+}
+
+#[test]
+fn c03_a_watch_whose_leaf_was_updated_under_it_goes_on_with_the_new_one() {
+    let desk = Desk::new();
+    settings(&desk, "");
+    let session = session(&desk, "s").working();
+    let schedule = Schedule::new(&session);
+    schedule.fork("journal", "run_on: [idle: 1m]");
+    schedule.play("journal", "result x");
+    session.stop().silent();
+    let (leaf, update) = (desk.path("leaf"), desk.path("update"));
+    park_another(&desk, &session, &leaf);
+    fs::copy(crate::support::desk::LEAF, &update).expect("a copy");
+    fs::rename(&update, &leaf).expect("the update");
+    desk.advance(60);
+    ran(&session, 1);
+    assert!(desk.errors().is_empty(), "{:?}", desk.errors());
 }
 
 #[test]
