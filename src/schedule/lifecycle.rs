@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -364,57 +364,49 @@ fn wait(child: &mut Child, at_most: Duration) -> Result<Option<ExitStatus>> {
     Ok(None)
 }
 
-/// What a thread read of a pipe, piece by piece.
-type Pieces = Receiver<Vec<u8>>;
+/// What a thread keeps of a pipe that it reads to its end, however much comes; and whether the end has come.
+type Kept = Arc<(Mutex<(Vec<u8>, bool)>, Condvar)>;
 
-/// Reads a pipe to its end; what its last lines say is kept.
-fn tail(pipe: impl Read + Send + 'static, most: usize) -> Pieces {
-    let (sender, receiver) = channel();
+/// Reads a pipe to its end. `keep` adds a piece to what is kept.
+fn read(pipe: impl Read + Send + 'static, keep: impl Fn(&mut Vec<u8>, &[u8]) + Send + 'static) -> Kept {
+    let kept = Kept::default();
+    let shared = Arc::clone(&kept);
     std::thread::spawn(move || {
-        let mut kept: Vec<u8> = Vec::new();
+        let (kept, ended) = &*shared;
         let mut pipe = BufReader::new(pipe);
         while let Ok(bytes) = pipe.fill_buf() {
-            if bytes.is_empty() {
+            let length = bytes.len();
+            if length == 0 {
                 break;
             }
-            let length = bytes.len();
-            kept.extend_from_slice(bytes);
-            let spare = kept.len().saturating_sub(most);
-            kept.drain(..spare);
+            keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner).0, bytes);
             pipe.consume(length);
-            let _ = sender.send(kept.clone());
         }
+        kept.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        ended.notify_all();
     });
-    receiver
+    kept
 }
 
-/// Reads a pipe to its end; its first bytes are kept.
-fn head(pipe: impl Read + Send + 'static, most: usize) -> Pieces {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut kept: Vec<u8> = Vec::new();
-        let mut pipe = BufReader::new(pipe);
-        while let Ok(bytes) = pipe.fill_buf() {
-            if bytes.is_empty() {
-                break;
-            }
-            let length = bytes.len();
-            kept.extend_from_slice(&bytes[..length.min(most - kept.len())]);
-            pipe.consume(length);
-            let _ = sender.send(kept.clone());
-        }
-    });
-    receiver
+/// Keeps the last bytes of a pipe.
+fn tail(pipe: impl Read + Send + 'static, most: usize) -> Kept {
+    read(pipe, move |kept, bytes| {
+        kept.extend_from_slice(bytes);
+        kept.drain(..kept.len().saturating_sub(most));
+    })
+}
+
+/// Keeps the first bytes of a pipe.
+fn head(pipe: impl Read + Send + 'static, most: usize) -> Kept {
+    read(pipe, move |kept, bytes| kept.extend_from_slice(&bytes[..bytes.len().min(most - kept.len())]))
 }
 
 /// Returns what a pipe gave; one that something holds open is left after a while.
-fn last(pieces: &Pieces) -> Vec<u8> {
-    let until = Instant::now() + LAST_WORDS;
-    let mut kept = Vec::new();
-    while let Ok(newer) = pieces.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        kept = newer;
-    }
-    kept
+fn last(kept: &Kept) -> Vec<u8> {
+    let (kept, ended) = &**kept;
+    let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = ended.wait_timeout_while(kept, LAST_WORDS, |(_, over)| !*over);
+    waited.map_or_else(|poisoned| poisoned.into_inner().0.0.clone(), |(kept, _)| kept.0.clone())
 }
 
 /// What a waiting process of a session remembers of its hooks.
@@ -512,6 +504,21 @@ impl Attendant {
 mod tests {
     use super::*;
     use crate::schedule::definition::Source;
+
+    #[test]
+    fn a_pipe_without_end_is_kept_within_its_bound() {
+        let read = |kept: Kept| {
+            let (kept, ended) = &*kept;
+            let over = ended.wait_while(kept.lock().unwrap(), |(_, over)| !*over).unwrap();
+            over.0.clone()
+        };
+        // Many pieces, and nobody looks meanwhile.
+        let many = || std::io::repeat(b'x').take(4 << 20).chain(&b"end"[..]);
+        assert_eq!(read(tail(many(), 10)), b"xxxxxxxend");
+        assert_eq!(read(head((&b"begin"[..]).chain(many()), 7)), b"beginxx");
+        let (_held, open) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(last(&tail(open, 10)).is_empty(), "what stays open is left");
+    }
 
     fn hook(name: &str, on: Vec<HookMoment>) -> Hook {
         Hook {
