@@ -101,7 +101,12 @@ fn autofork(run: &Run) -> Result<()> {
     let record = trust::of(&run.desk, &project)?;
     let (forks, hooks) = (discovery::forks(env, &here), discovery::hooks(env, &here));
     // What lies in leaf's own directories is no news.
-    let theirs = |path: &Path| !path.components().any(|part| part.as_os_str() == ".leaf");
+    // leaf's own files are nobody's to import.
+    let ours = crate::config::file(env).and_then(|file| file.parent().map(Path::to_path_buf));
+    let theirs = |path: &Path| {
+        !path.components().any(|part| part.as_os_str() == ".leaf")
+            && !ours.as_ref().is_some_and(|ours| path.starts_with(ours))
+    };
     let theirs_forks: Vec<&Fork> = forks.list.iter().filter(|fork| theirs(&fork.source.path)).collect();
     let theirs_hooks: Vec<&Hook> = hooks.list.iter().filter(|hook| theirs(&hook.source.path)).collect();
     let home = discovery::autofork_home(env);
@@ -193,10 +198,7 @@ fn differences(env: &Env, forks: &[&Fork], hooks: &[&Hook], settings: &[Setting]
         );
     }
     if forks.iter().any(|fork| fork.guard.is_some()) {
-        say(
-            "guard",
-            "is held to by the client's own permission rules and leaf's hook in the run; a guard that isn't understood stops its fork",
-        );
+        say("guard", "is held to by the client's own permission rules; a guard that isn't understood stops its fork");
     }
     if forks.iter().any(|fork| idle(fork) && context(fork)) {
         say("run_on", "a context moment that has come once no longer keeps the same fork's idle moment from coming");

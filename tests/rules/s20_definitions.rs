@@ -697,6 +697,7 @@ fn the_examples_are_listed_without_a_warning() {
 #[test]
 fn import_tells_what_is_taken_and_what_differs_and_writes_nothing() {
     let desk = Desk::new();
+    write(&desk.home().join(".config/leaf/forks/leafs-own.md"), GOOD);
     let said = desk.person(&["import", "autofork"]).ok().out();
     assert!(said.contains("nothing of autofork's"), "{said}");
     write(
