@@ -330,3 +330,31 @@ impl<T: Definition> Found<T> {
         self
     }
 }
+
+#[cfg(test)]
+impl Fork {
+    /// A fork of this name with nothing else said, for tests.
+    pub fn named(name: &str) -> Fork {
+        Fork {
+            name: name.to_owned(),
+            source: Source { path: name.into(), own: true, sha256: String::new() },
+            skill: None,
+            description: None,
+            run_on: Vec::new(),
+            throttle: None,
+            after: Vec::new(),
+            priority: 0,
+            overlap: false,
+            tags: Vec::new(),
+            chain: false,
+            chain_limit: None,
+            gate: false,
+            background_hold: None,
+            models: PerClient::default(),
+            modes: PerClient::default(),
+            guard: None,
+            stopped: None,
+            body: String::new(),
+        }
+    }
+}

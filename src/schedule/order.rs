@@ -95,30 +95,10 @@ fn circles(after: &[Vec<usize>], sorted: &[usize], which: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::definition::{PerClient, Source};
 
     fn fork(name: &str, after: &[&str], priority: i64) -> Fork {
-        Fork {
-            name: name.to_owned(),
-            source: Source { path: name.into(), own: true, sha256: String::new() },
-            skill: None,
-            description: None,
-            run_on: Vec::new(),
-            throttle: None,
-            after: after.iter().map(|name| (*name).to_owned()).collect(),
-            priority,
-            overlap: false,
-            tags: Vec::new(),
-            chain: false,
-            chain_limit: None,
-            gate: false,
-            background_hold: None,
-            models: PerClient::default(),
-            modes: PerClient::default(),
-            guard: None,
-            stopped: None,
-            body: String::new(),
-        }
+        let after = after.iter().map(|name| (*name).to_owned()).collect();
+        Fork { after, priority, ..Fork::named(name) }
     }
 
     fn told(forks: &[Fork]) -> Vec<String> {

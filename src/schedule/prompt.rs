@@ -106,29 +106,15 @@ pub fn spawn(brief: &Brief<'_>) -> std::io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::definition::{PerClient, Source};
+    use crate::schedule::definition::Source;
 
     fn fork(body: &str) -> Fork {
         Fork {
-            name: "journal".to_owned(),
             source: Source { path: "/p/.leaf/forks/journal.md".into(), own: true, sha256: String::new() },
             skill: Some("/p/SKILL.md".into()),
-            description: None,
-            run_on: Vec::new(),
-            throttle: None,
-            after: Vec::new(),
-            priority: 0,
-            overlap: false,
-            tags: Vec::new(),
             chain: true,
-            chain_limit: None,
-            gate: false,
-            background_hold: None,
-            models: PerClient::default(),
-            modes: PerClient::default(),
-            guard: None,
-            stopped: None,
             body: body.to_owned(),
+            ..Fork::named("journal")
         }
     }
 

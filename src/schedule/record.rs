@@ -335,8 +335,6 @@ pub struct Record {
     pub happenings: u64,
     /// What was last seen of the files that a pattern matches.
     pub files: BTreeMap<String, String>,
-    /// How many lines of the journal were about the schedule, so that a waiter sees that something changed.
-    pub changes: u64,
 }
 
 /// Which forks a session's environment lets run; what it doesn't say the configuration says.
@@ -484,7 +482,6 @@ impl Run {
 impl Record {
     /// Folds one change.
     pub fn apply(&mut self, ts: Ts, change: &Change) {
-        self.changes += 1;
         match change {
             Change::Activity { idle, .. } => {
                 self.epoch += 1;

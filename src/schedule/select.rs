@@ -131,23 +131,18 @@ pub fn select(view: &View<'_>) -> Vec<Standing> {
         return standings;
     }
     let gate = gate(view).or_else(|| {
-        let is_gate = |standing: &&Standing| standing.held.is_none() && named(view.forks, &standing.fork).gate;
-        standings.iter().find(is_gate).map(|standing| (standing.fork.clone(), None))
+        let free = standings.iter().zip(view.forks).find(|(standing, fork)| standing.held.is_none() && fork.gate);
+        free.map(|(standing, _)| (standing.fork.clone(), None))
     });
     let Some((gate, until)) = gate else { return standings };
-    for standing in &mut standings {
+    for (standing, fork) in standings.iter_mut().zip(view.forks) {
         let idle = standing.moment.as_deref().is_some_and(|label| label.starts_with("idle"));
-        if standing.held.is_none() && idle && !named(view.forks, &standing.fork).gate {
+        if standing.held.is_none() && idle && !fork.gate {
             standing.held = Some(Held::Gate { fork: gate.clone() });
             standing.at = until;
         }
     }
     standings
-}
-
-fn named<'f>(forks: &'f [Fork], name: &str) -> &'f Fork {
-    // Every standing is of one of them.
-    forks.iter().find(|fork| fork.name == name).unwrap_or(&forks[0])
 }
 
 /// Returns when the session is next to be looked at, as far as the schedule goes: when something due is to be issued, or when time
