@@ -43,7 +43,7 @@ pub fn inherited() -> impl Iterator<Item = &'static str> {
 /// Returns the arguments of a run that answers one question as a copy of the session: no tools, no hooks of anyone's, no trace
 /// (R20).
 pub fn question(session: &SessionId, question: &str) -> Vec<String> {
-    let mut args = copy(session);
+    let mut args = copy(session.as_str());
     args.insert(1, question.to_owned());
     args.extend(["--tools", "", "--settings", r#"{"disableAllHooks":true}"#].map(ToOwned::to_owned));
     args
@@ -53,7 +53,7 @@ pub fn question(session: &SessionId, question: &str) -> Vec<String> {
 /// than the system takes. It takes over the session's model by itself; its permission
 /// mode must be said (R119).
 pub fn work(session: &SessionId, mode: Option<&str>) -> Vec<String> {
-    let mut args = copy(session);
+    let mut args = copy(session.as_str());
     args.extend(["--max-turns", TURNS, "--allowedTools", "Bash(leaf:*)"].map(ToOwned::to_owned));
     if let Some(mode) = mode {
         args.extend(["--permission-mode".to_owned(), mode.to_owned()]);
@@ -113,10 +113,7 @@ pub struct Scheduled {
 impl Scheduled {
     /// Returns the run's arguments.
     pub fn args(&self) -> Vec<String> {
-        let conversation = self.conversation.as_str();
-        let fixed =
-            ["-p", "--resume", conversation, "--fork-session", "--no-session-persistence", "--output-format", "json"];
-        let mut args: Vec<String> = fixed.map(ToOwned::to_owned).to_vec();
+        let mut args = copy(&self.conversation);
         if let Some(model) = &self.model {
             args.extend(["--model".to_owned(), model.clone()]);
         }
@@ -129,8 +126,8 @@ impl Scheduled {
     }
 }
 
-fn copy(session: &SessionId) -> Vec<String> {
-    ["-p", "--resume", session.as_str(), "--fork-session", "--no-session-persistence", "--output-format", "json"]
+fn copy(conversation: &str) -> Vec<String> {
+    ["-p", "--resume", conversation, "--fork-session", "--no-session-persistence", "--output-format", "json"]
         .map(ToOwned::to_owned)
         .to_vec()
 }
