@@ -404,13 +404,7 @@ impl Desk {
             return Ok(None);
         }
         self.list_page(&home, &session.record.id, &locked.page.id)?;
-        let record = PageRecord {
-            session: Some(session.record.id.clone()),
-            held_since: Some(self.now()),
-            held_from: locked.view.seq,
-            ..locked.page.record.clone()
-        };
-        locked.replace_record(record)?;
+        locked.hand_to(&session.record, self.now())?;
         Ok(Some(locked.page))
     }
 
@@ -517,8 +511,8 @@ impl Desk {
         Ok(Found { page, notes })
     }
 
-    /// Finds the page of an id: `--page`, else the pages that the session holds, else all others. `matches` says whether a
-    /// page's view knows the id.
+    /// Finds the page of an id by its beginning: `--page`, else the pages that the session holds, else all others. `matches` says
+    /// whether a page's view, which has what the id leads to, knows it.
     ///
     /// # Errors
     /// Where no page knows it, or several do.
@@ -527,20 +521,22 @@ impl Desk {
         session: Option<&Session>,
         flag: Option<&PageId>,
         what: &str,
-        matches: impl Fn(&View, IdKey) -> bool,
+        id: &Prefix,
+        matches: impl Fn(&View) -> bool,
     ) -> Result<Page> {
         let nowhere = || Refused::input(format!("no page knows {what}: `leaf thread list --all` shows what there is"));
         let Some(home) = self.home()? else { return Err(nowhere().into()) };
-        if let Some(id) = flag {
-            return self.page(&home, id);
+        if let Some(page) = flag {
+            return self.page(&home, page);
         }
+        let knows = |page: &Page| -> Result<bool> { Ok(matches(&page.hot_view_with(id.ids())?)) };
         let held = match session {
             Some(session) => self.held(&home, &session.record)?,
             None => Vec::new(),
         };
         let mut seen = Vec::new();
         for page in held {
-            if matches(&page.view()?, page.record.key) {
+            if knows(&page)? {
                 return Ok(page);
             }
             seen.push(page.id);
@@ -548,7 +544,7 @@ impl Desk {
         let mut others = Vec::new();
         for id in Page::all(&home)?.into_iter().filter(|id| !seen.contains(id)) {
             if let Ok(Some(page)) = Page::open(&home, &id)
-                && page.view().is_ok_and(|view| matches(&view, page.record.key))
+                && knows(&page).unwrap_or(false)
             {
                 others.push(page);
             }
@@ -655,6 +651,13 @@ impl Prefix {
             "\"{shown}\" is no id: an id is 8 hex digits, of which 4 or more are enough where they are unique"
         ))
         .into())
+    }
+
+    /// Returns all ids that begin so: one for a whole id, 65,536 for 4 digits.
+    pub fn ids(&self) -> impl Iterator<Item = EventId> + use<> {
+        let open = 4 * (8 - self.0.len() as u32);
+        let first = u32::from_str_radix(&self.0, 16).unwrap_or_default() << open;
+        (first..=(first | ((1u32 << open) - 1))).map(EventId)
     }
 
     /// Whether an id begins so.

@@ -38,7 +38,7 @@ pub struct Ask {
 pub fn views(desk: &Desk, home: &Dir, record: &SessionRecord) -> Result<Vec<(Page, View)>> {
     let mut views = Vec::new();
     for page in desk.held(home, record)? {
-        let view = page.view()?;
+        let view = page.hot_view()?;
         views.push((page, view));
     }
     Ok(views)

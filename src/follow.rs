@@ -92,7 +92,7 @@ fn take_lane(run: &Run, session: &Session, token: &str) -> Result<Option<Held>> 
         .lock(run.desk.deadline())?;
     let mut seqs = BTreeMap::new();
     for page in run.desk.held(&home, &locked.session.record)? {
-        seqs.insert(page.id.clone(), page.view()?.seq);
+        seqs.insert(page.id.clone(), page.hot_view()?.seq);
     }
     let record = LaneRecord {
         since: run.desk.now(),

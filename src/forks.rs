@@ -69,6 +69,9 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
         tx.journal(&[queued])?;
         return Ok(Action::Queued);
     }
+    if let Take::Resume { agent, .. } = &how {
+        load_changes(tx, agent)?;
+    }
     // The delivery's id is that of the pickup which the next write begins with.
     let delivery: DeliveryId = tx.page.id_ahead(0)?.into();
     let reading = tx.reading();
@@ -177,6 +180,8 @@ pub fn way(desk: &Desk, session: &Session, state: &State) -> Choice {
 /// # Errors
 /// Where a write fails.
 pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Option<Action>> {
+    let agent = tx.state().fork(turn).and_then(|fork| fork.agent.clone());
+    agent.map_or(Ok(()), |agent| load_changes(tx, &agent))?;
     let delivery: DeliveryId = tx.page.id_ahead(0)?.into();
     let reading = tx.reading();
     let (Some(fork), Some(found)) = (reading.state.fork(turn).cloned(), reading.view.threads.get(&thread)) else {
@@ -202,6 +207,22 @@ pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Opt
     let actor = tx.fork_actor(&fork);
     tx.page.append(tx.now, vec![pickup(thread, messages, None, actor)], false)?;
     Ok(Some(action))
+}
+
+/// Loads what [`changed::since`] looks at.
+fn load_changes(tx: &mut Transaction, agent: &AgentId) -> Result<()> {
+    let turns = tx.state().forks.iter().filter(|turn| turn.agent.as_ref() == Some(agent));
+    let threads: Vec<_> = turns.map(|turn| turn.thread.clone()).collect();
+    if threads.iter().any(Option::is_none) {
+        // It came to its threads by itself (R45).
+        return tx.page.load_all();
+    }
+    let here = threads.into_iter().flatten().filter(|(page, _)| *page == tx.page.page.id).map(|(_, id)| id.into());
+    tx.page.load(here.collect::<Vec<_>>().into_iter())?;
+    match changed::began(&tx.reading(), agent) {
+        Some((began, _)) => tx.page.load_since(began),
+        None => Ok(()),
+    }
 }
 
 /// Returns a delivery into a prompt, and what changed since an agent's last turn (R92), behind one fence.

@@ -327,7 +327,7 @@ fn inherit(desk: &Desk, home: &Dir, session: &Session) -> Result<Vec<String>> {
     }
     let project = canonical(Path::new(&session.record.cwd));
     let Some(page) = desk.free_page(home, |other| canonical(other) == project)? else { return Ok(Vec::new()) };
-    let view = page.view()?;
+    let view = page.hot_view()?;
     let open = |thread: &crate::page::view::Thread| {
         thread.waiting().next().is_some() || thread.todos.iter().any(Todo::is_open)
     };
@@ -687,7 +687,7 @@ impl<'a> Hook<'a> {
         }
         let mut views = Vec::new();
         for page in self.desk.held(&self.home, &self.session.record)?.into_iter().rev() {
-            match page.view() {
+            match page.hot_view() {
                 Ok(view) => views.push((page, view)),
                 // One page that can't be read must not keep the others from main.
                 Err(error) => errors::note(&format!("hook: page {}: {error:#}", page.id)),
@@ -844,13 +844,15 @@ impl<'a> Hook<'a> {
         }
         let id = page.page.id.clone();
         // The delivery's id is that of the pickup which the next write begins with.
-        let delivery: DeliveryId = page.page.record.key.id(page.view.next_seq()).into();
+        let delivery: DeliveryId = page.page.record.key.id(page.view().next_seq()).into();
         let fence = Fence::around(texts(&inbox.new))?;
         let text = context::delivery(&fence, &id, delivery, &inbox.new, false);
         // A repetition says a little more, and must fit too.
         if utf16(&text) + 200 > output.room() {
             // Its file is there before anyone is told of it (R101).
-            let (delivery, messages) = pointer::write(page, &inbox.new, None)?;
+            pointer::ready(&mut transaction.page)?;
+            let inbox = self::inbox(&transaction.reading(), self.id());
+            let (delivery, messages) = pointer::write(&transaction.page, &inbox.new, None)?;
             let Some(session) = &mut transaction.session else { return Ok(()) };
             return self.say_pointer_locked(&id, delivery, messages, session, turn, now, output);
         }

@@ -4,6 +4,7 @@
 //! read under their locks, a rule decides, and its effects are written in an order in which a kill between two of them does no
 //! harm.
 
+pub mod cache;
 pub mod cli;
 pub mod client;
 pub mod clock;

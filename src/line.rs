@@ -67,7 +67,7 @@ fn standing_action(tx: &Transaction, thread: ThreadId) -> Option<Action> {
 
 /// Hands what waits in a thread to main (R16).
 fn hand_over(tx: &mut Transaction, thread: ThreadId, newest: MessageId, why: &str, rule: &str) -> Result<Entry> {
-    let messages = tx.page.view.threads.get(&thread).map(take::picks).unwrap_or_default();
+    let messages = tx.page.view().threads.get(&thread).map(take::picks).unwrap_or_default();
     Ok(Entry {
         messages,
         why: Some(why.to_owned()),
@@ -124,11 +124,11 @@ fn sorted(
     match answer.sort {
         Sort::Significant => {
             // The line and the to-do in one write (R95).
-            let text = tx.page.view.message(newest).map(|(_, message)| message.text.clone()).unwrap_or_default();
+            let text = tx.page.view().message(newest).map(|(_, message)| message.text.clone()).unwrap_or_default();
             let title = take::todo_title(answer, &text);
             let todo =
                 draft(Author::Leaf, Body::Todo { thread, title: title.clone(), source: Some(newest), actor: None });
-            let kept = tx.page.view.threads.get(&thread).map(take::picks).unwrap_or_default();
+            let kept = tx.page.view().threads.get(&thread).map(take::picks).unwrap_or_default();
             // Behind the line's. Main is told first: what is told of a to-do that a kill kept from being opened is told nobody.
             let id = tx.page.id_ahead(1)?.into();
             let told = ClerkLine {

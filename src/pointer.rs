@@ -44,6 +44,32 @@ pub fn file_name(id: DeliveryId) -> String {
     format!("{id}.json")
 }
 
+/// A pointer's id is the image of this plus the page's `seq`.
+const FIRST: u32 = 1 << 31;
+/// How far back another delivery's pickup may lie whose id a pointer made now could get: as many pointers as may wait at once.
+const RECENT: u32 = 256;
+
+/// Loads what [`write`] looks at as it chooses an id.
+///
+/// # Errors
+/// Where the log can't be read.
+pub fn ready(page: &mut LockedPage) -> Result<()> {
+    page.load_since(page.view().seq.saturating_sub(RECENT))
+}
+
+/// Loads what a delivery carries, or carried.
+///
+/// # Errors
+/// Where the log or the pointer can't be read.
+pub fn load(page: &mut LockedPage, id: DeliveryId) -> Result<()> {
+    match page.page.record.key.seq(id.into()).checked_sub(FIRST) {
+        Some(made) => page.load_since(made.saturating_sub(RECENT))?,
+        None => page.load(std::iter::once(id.into()))?,
+    }
+    let carried = read(&page.page, id)?.map(|pointer| pointer.threads).unwrap_or_default();
+    page.load(carried.into_iter().map(|carried| carried.thread.into()))
+}
+
 /// Writes a pointer under the page's lock; returns its id and its messages. Its id is the image of 2^31 + the page's `seq`, the
 /// next free where a delivery has that.
 ///
@@ -51,10 +77,10 @@ pub fn file_name(id: DeliveryId) -> String {
 /// Where it can't be written.
 pub fn write(page: &LockedPage, new: &[Bundle<'_>], turn: Option<TurnId>) -> Result<(DeliveryId, Vec<MessageId>)> {
     let dir = page.page.deliveries()?;
-    let mut at = (1 << 31) + page.view.seq;
+    let mut at = FIRST + page.view().seq;
     let id = loop {
         let id: DeliveryId = page.page.record.key.id(at).into();
-        if dir.read(&file_name(id))?.is_none() && !delivered(&page.view, id) {
+        if dir.read(&file_name(id))?.is_none() && !delivered(page.view(), id) {
             break id;
         }
         at += 1;
@@ -71,13 +97,21 @@ pub fn write(page: &LockedPage, new: &[Bundle<'_>], turn: Option<TurnId>) -> Res
     Ok((id, messages))
 }
 
+/// Returns the deliveries that wait in a file.
+///
+/// # Errors
+/// Where they can't be read.
+pub fn lying(page: &Page) -> Result<Vec<DeliveryId>> {
+    let names = page.deliveries()?.names()?;
+    Ok(names.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect())
+}
+
 /// Returns the page's deliveries, those that wait in a file and those that were picked up.
 ///
 /// # Errors
 /// Where they can't be read.
 pub fn all(page: &Page) -> Result<Vec<DeliveryId>> {
-    let mut ids: Vec<DeliveryId> =
-        page.deliveries()?.names()?.iter().filter_map(|name| name.strip_suffix(".json")?.parse().ok()).collect();
+    let mut ids = lying(page)?;
     let view = page.view()?;
     for message in view.threads.values().flat_map(|thread| &thread.messages) {
         ids.extend(message.pickups.iter().map(|pickup| pickup.delivery));

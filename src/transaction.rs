@@ -9,6 +9,7 @@ use crate::headless;
 use crate::ids::TurnId;
 use crate::lock::Deadline;
 use crate::page::event::{Actor, By};
+use crate::page::snapshot::Keep;
 use crate::page::{LockedPage, Page};
 use crate::rules::ended;
 use crate::rules::holding::{Lane, Reading};
@@ -44,7 +45,12 @@ impl Transaction {
     }
 
     /// Returns the transaction of a page and a session that are locked already.
-    pub fn of(page: LockedPage, session: Option<LockedSession>, now: Ts) -> Transaction {
+    pub fn of(mut page: LockedPage, session: Option<LockedSession>, now: Ts) -> Transaction {
+        page.keep = session.as_ref().map(|session| Keep {
+            session: session.session.record.id.clone(),
+            open: session.state.forks.iter().filter(|turn| turn.ended.is_none()).map(|turn| turn.id).collect(),
+            told: session.state.told.get(&page.page.id).copied().unwrap_or(0),
+        });
         let lane = session.as_ref().and_then(|session| lane::follower(&session.session));
         Transaction { page, session, lane, now, nobody: State::default() }
     }
@@ -59,7 +65,7 @@ impl Transaction {
         let record = self.session.as_ref().map(|session| &session.session.record);
         Reading {
             page: &self.page.page.id,
-            view: &self.page.view,
+            view: self.page.view(),
             held_from: self.page.page.record.held_from,
             session: self.page.page.record.session.as_ref(),
             state: self.state(),

@@ -533,7 +533,7 @@ impl Part {
         }
         let mut seqs = BTreeMap::new();
         for page in desk.held(home, &locked.session.record)? {
-            seqs.insert(page.id.clone(), page.view()?.seq);
+            seqs.insert(page.id.clone(), page.hot_view()?.seq);
         }
         let record = LaneRecord {
             since: desk.now(),

@@ -174,7 +174,8 @@ fn cut(text: &str) -> Vec<&str> {
 fn ack(run: &Run, prefix: &Prefix) -> Result<()> {
     let (page, id) = page_of(run, prefix, true)?;
     let speaker = run.speaker(Verb::Agents)?;
-    run.write(&speaker, page, |desk| {
+    run.write(&speaker, page, None, |desk| {
+        pointer::load(&mut desk.tx.page, id)?;
         if pointer::delivered(desk.view(), id) {
             // Said twice: nothing is picked up twice.
             desk.page().deliveries()?.remove(&pointer::file_name(id))?;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::thread::pick_thread;
+use super::thread::{knows_thread, pick_thread};
 use super::{Run, output, runs};
 use crate::desk::{Prefix, Speaker};
 use crate::forks::name_turn;
@@ -145,11 +145,10 @@ fn line(run: &Run, thread: &str, through: Option<&str>, cost: Cost) -> Result<()
     let prefix = Prefix::parse(thread)?;
     let through = through.map(Prefix::parse).transpose()?;
     let text = stdin_text()?;
-    let page = run.page_of(&speaker, &format!("thread {prefix}"), true, |view, _| {
-        view.order.iter().any(|id| prefix.begins((*id).into()))
-    })?;
+    let page = run.page_of(&speaker, &format!("thread {prefix}"), &prefix, true, knows_thread(&prefix))?;
     let mut tx = Transaction::open(&run.desk, page, run.desk.deadline())?;
-    let id = pick_thread(&tx.page.view, &prefix)?.id;
+    tx.page.load(prefix.ids())?;
+    let id = pick_thread(tx.page.view(), &prefix)?.id;
     output::print_json(&crate::line::answer(&run.desk, &mut tx, id, through.as_ref(), &text, cost)?)
 }
 

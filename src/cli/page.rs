@@ -185,12 +185,6 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
         None => None,
     };
     let now = run.desk.now();
-    let record = crate::page::PageRecord {
-        session: Some(own.clone()),
-        held_since: Some(now),
-        held_from: page.view.seq,
-        ..page.page.record.clone()
-    };
     let (before, mut session) = match before {
         Some(before) => {
             let (before, session) = lock_both(before, session, run.desk.deadline())?;
@@ -220,7 +214,7 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
     // The messages that are owed are new to its main, and delivered; of the to-dos it hears so (R98). It is told first: a line of a
     // page that a kill kept from coming is told nobody.
     let seat = Seat { state: session.state.clone(), alive: session.session.record.client_lives(), ..Seat::default() };
-    let todos = todos::open(&Reading::new(id, &page.page.record, &page.view, &seat, now));
+    let todos = todos::open(&Reading::new(id, &page.page.record, page.view(), &seat, now));
     let came = |open: &OpenTodo<'_>| {
         let thread = open.thread.id;
         let answer =
@@ -244,7 +238,7 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
     let mut listed = session.session.record.clone();
     listed.add_page(id);
     session.replace_record(listed)?;
-    page.replace_record(record)?;
+    page.hand_to(&session.session.record, now)?;
     if let Some(mut before) = before {
         let mut listed = before.session.record.clone();
         listed.pages.retain(|other| other != id);
@@ -262,9 +256,7 @@ fn state(run: &Run, thread: Option<&str>) -> Result<()> {
         Some(thread) => {
             let prefix = Prefix::parse(thread)?;
             let speaker: Speaker = run.desk.speaker()?;
-            run.page_of(&speaker, &format!("thread {prefix}"), false, |view, _| {
-                view.order.iter().any(|id| prefix.begins((*id).into()))
-            })?
+            run.page_of(&speaker, &format!("thread {prefix}"), &prefix, false, super::thread::knows_thread(&prefix))?
         }
     };
     let view = page.view()?;

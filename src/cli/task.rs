@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Subcommand, ValueEnum};
 
 use super::output::{self, Style, styled};
-use super::thread::pick_thread;
+use super::thread::{knows_thread, pick_thread};
 use super::writer::{TextArgs, Verb};
 use super::{Run, status};
 use crate::desk::{Prefix, Speaker};
@@ -100,7 +100,7 @@ fn messages(view: &View) -> impl Iterator<Item = EventId> + '_ {
 }
 
 fn page_of(run: &Run, speaker: &Speaker, prefix: &Prefix, ids: impl Fn(&View) -> Vec<EventId>) -> Result<Page> {
-    run.page_of(speaker, &prefix.to_string(), true, |view, _| ids(view).into_iter().any(|id| prefix.begins(id)))
+    run.page_of(speaker, &prefix.to_string(), prefix, true, |view| ids(view).into_iter().any(|id| prefix.begins(id)))
 }
 
 fn start(run: &Run, item: &str, text: TextArgs) -> Result<()> {
@@ -109,7 +109,7 @@ fn start(run: &Run, item: &str, text: TextArgs) -> Result<()> {
     let text = text.read()?;
     let items = |view: &View| messages(view).chain(todos(view)).collect::<Vec<_>>();
     let page = page_of(run, &speaker, &prefix, items)?;
-    run.write(&speaker, page, |desk| {
+    run.write(&speaker, page, Some(&prefix), |desk| {
         let item = prefix.pick("message or to-do", items(desk.view()).into_iter())?;
         let view = desk.view();
         if let Some((thread, todo)) = view.todo(TodoId(item.0)) {
@@ -144,10 +144,8 @@ fn open(run: &Run, thread: &str, title: &str) -> Result<()> {
     let speaker = run.speaker(Verb::Everyones)?;
     let prefix = Prefix::parse(thread)?;
     let (title, cut) = title_of(title)?;
-    let page = run.page_of(&speaker, &format!("thread {prefix}"), true, |view, _| {
-        view.order.iter().any(|id| prefix.begins((*id).into()))
-    })?;
-    run.write(&speaker, page, |desk| {
+    let page = run.page_of(&speaker, &format!("thread {prefix}"), &prefix, true, knows_thread(&prefix))?;
+    run.write(&speaker, page, Some(&prefix), |desk| {
         let id = pick_thread(desk.view(), &prefix)?.id;
         let actor = desk.agent()?;
         // Main is told first: what is told of a to-do that a kill kept from being opened is told nobody.
@@ -183,7 +181,7 @@ fn end(run: &Run, todo: &str, outcome: TodoOutcome, detail: Option<String>) -> R
     let speaker = run.speaker(Verb::Everyones)?;
     let prefix = Prefix::parse(todo)?;
     let page = page_of(run, &speaker, &prefix, |view| todos(view).collect())?;
-    run.write(&speaker, page, |desk| {
+    run.write(&speaker, page, Some(&prefix), |desk| {
         let id = TodoId(prefix.pick("to-do", todos(desk.view()))?.0);
         let Some((thread, todo)) = desk.view().todo(id) else {
             return Err(Refused::input(format!("there is no to-do {id}")).into());

@@ -130,13 +130,14 @@ pub fn pick_thread<'v>(view: &'v View, prefix: &Prefix) -> Result<&'v Thread> {
     view.threads.get(&ThreadId(id.0)).ok_or_else(|| Refused::input(format!("there is no thread {id}")).into())
 }
 
-fn knows_thread(prefix: &Prefix) -> impl Fn(&View, crate::ids::IdKey) -> bool + '_ {
-    |view, _| view.order.iter().any(|id| prefix.begins((*id).into()))
+/// Returns what tells whether a page knows a thread whose id begins so.
+pub fn knows_thread(prefix: &Prefix) -> impl Fn(&View) -> bool + '_ {
+    |view| view.order.iter().any(|id| prefix.begins((*id).into()))
 }
 
 /// Finds the page of a thread for a write.
 fn page_of_thread(run: &Run, speaker: &Speaker, prefix: &Prefix) -> Result<Page> {
-    run.page_of(speaker, &format!("thread {prefix}"), true, knows_thread(prefix))
+    run.page_of(speaker, &format!("thread {prefix}"), prefix, true, knows_thread(prefix))
 }
 
 fn title_of(text: &str, title: Option<String>) -> Result<String> {
@@ -155,7 +156,7 @@ fn new(run: &Run, text: TextArgs, title: Option<String>, owes: bool) -> Result<(
     let text = text.read()?;
     let title = title_of(&text, title)?;
     let mut found = run.page_for_new(&speaker)?;
-    run.write(&speaker, found.page, |desk| {
+    run.write(&speaker, found.page, None, |desk| {
         let events = desk.append_users(first_message(text, owes, title))?;
         let event = &events[0];
         if found.notes.is_empty() && desk.unread() {
@@ -171,7 +172,7 @@ fn say(run: &Run, thread: &str, text: TextArgs, owes: bool) -> Result<()> {
     let prefix = Prefix::parse(thread)?;
     let text = text.read()?;
     let page = page_of_thread(run, &speaker, &prefix)?;
-    run.write(&speaker, page, |desk| {
+    run.write(&speaker, page, Some(&prefix), |desk| {
         let thread = pick_thread(desk.view(), &prefix)?;
         let id = thread.id;
         let main_owed = desk.tx.reading().main_owes(thread);
@@ -202,10 +203,10 @@ fn withdraw(run: &Run, message: &str) -> Result<()> {
             .collect();
         messages
     };
-    let page = run.page_of(&speaker, &format!("message {prefix}"), true, |view, _| {
+    let page = run.page_of(&speaker, &format!("message {prefix}"), &prefix, true, |view| {
         users(view).into_iter().any(|id| prefix.begins(id))
     })?;
-    run.write(&speaker, page, |desk| {
+    run.write(&speaker, page, Some(&prefix), |desk| {
         let id: MessageId = prefix.pick("message of yours", users(desk.view()).into_iter())?.into();
         let Some((thread, message)) = desk.view().message(id) else { unreachable_message(id)? };
         let todo = thread.open_todo(id).map(|todo| todo.id);
@@ -267,11 +268,12 @@ fn reply(run: &Run, reference: &str, text: TextArgs, todo: Option<String>) -> Re
         Named::Reference(delivery, message) => format!("reference {delivery}:{message}"),
         Named::Id(prefix) => format!("message or thread {prefix}"),
     };
-    let page = run.page_of(&speaker, &what, true, |view, _| match &named {
+    let (Named::Reference(_, about) | Named::Id(about)) = &named;
+    let page = run.page_of(&speaker, &what, about, true, |view| match &named {
         Named::Reference(_, message) => messages(view).any(|id| message.begins(id)),
         Named::Id(prefix) => view.home.iter().any(|(id, _)| prefix.begins(*id)),
     })?;
-    run.write(&speaker, page, |desk| {
+    run.write(&speaker, page, Some(about), |desk| {
         if desk.fork()?.is_some() && matches!(named, Named::Id(_)) {
             return Err(Refused::by(
                 "R59",
@@ -298,7 +300,7 @@ fn asked(desk: &Desktop<'_>, named: &Named, text: &str) -> Result<MessageId> {
             let Some((thread, message)) = view.message(id) else { return unreachable_message(id) };
             let picked = message.carried_by(|id| delivery.begins(id.into()));
             let pointed = || -> Result<bool> {
-                let mut ids = pointer::all(desk.page())?.into_iter();
+                let mut ids = pointer::lying(desk.page())?.into_iter();
                 Ok(ids.any(|known| {
                     let pointer = || pointer::read(desk.page(), known).ok().flatten();
                     delivery.begins(known.into()) && pointer().is_some_and(|pointer| pointer.carries(id))
@@ -421,7 +423,7 @@ fn unasked(run: &Run, thread: &str, text: TextArgs) -> Result<()> {
         Prefix::parse(thread).map_err(|_| Usage("with --unasked the first argument is a thread's id".to_owned()))?;
     let text = text.read()?;
     let page = page_of_thread(run, &speaker, &prefix)?;
-    run.write(&speaker, page, |desk| {
+    run.write(&speaker, page, Some(&prefix), |desk| {
         let (id, notes) = may_write(desk, &prefix)?;
         let actor = desk.actor()?;
         let body = Body::Reply { thread: id, text, responds: None, actor };
@@ -435,7 +437,7 @@ fn line(run: &Run, thread: &str, text: TextArgs) -> Result<()> {
     let prefix = Prefix::parse(thread)?;
     let text = text::one_line(&text.read()?);
     let page = page_of_thread(run, &speaker, &prefix)?;
-    run.write(&speaker, page, |desk| {
+    run.write(&speaker, page, Some(&prefix), |desk| {
         let (id, notes) = may_write(desk, &prefix)?;
         let actor = Some(desk.actor()?);
         let events = desk.append(vec![draft(Author::Agent, Body::Line { thread: id, text, actor })])?;
@@ -458,7 +460,7 @@ fn settle(run: &Run, thread: &str, resolve: bool) -> Result<()> {
     let speaker = run.speaker(Verb::Everyones)?;
     let prefix = Prefix::parse(thread)?;
     let page = page_of_thread(run, &speaker, &prefix)?;
-    run.write(&speaker, page, |desk| {
+    run.write(&speaker, page, Some(&prefix), |desk| {
         if resolve {
             desk.not_a_forks("resolving a thread")?;
         }
@@ -521,8 +523,8 @@ pub fn thread_line(thread: &state::ThreadState) -> String {
 fn show(run: &Run, thread: &str, follow: bool) -> Result<()> {
     let prefix = Prefix::parse(thread)?;
     let speaker = run.desk.speaker()?;
-    let page = run.page_of(&speaker, &format!("thread {prefix}"), false, knows_thread(&prefix))?;
-    let view = page.view()?;
+    let page = run.page_of(&speaker, &format!("thread {prefix}"), &prefix, false, knows_thread(&prefix))?;
+    let view = page.hot_view_with(prefix.ids())?;
     let id = pick_thread(&view, &prefix)?.id;
     if run.common.json {
         let state = status::page_state(run, &page, &view)?;

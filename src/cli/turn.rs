@@ -34,7 +34,7 @@ pub fn run(run: &Run, command: &Command) -> Result<()> {
     let mut seqs = std::collections::BTreeMap::new();
     if *interrupted {
         for page in run.desk.held(&home, &session.record)? {
-            seqs.insert(page.id.clone(), page.view()?.seq);
+            seqs.insert(page.id.clone(), page.hot_view()?.seq);
         }
     }
     let mut session = session.lock(run.desk.deadline())?;

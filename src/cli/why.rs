@@ -31,9 +31,8 @@ pub struct WhyArgs {
 pub fn run(run: &Run, args: &WhyArgs) -> Result<()> {
     let prefix = Prefix::parse(&args.thread)?;
     let speaker = run.desk.speaker()?;
-    let page = run.page_of(&speaker, &format!("thread {prefix}"), false, |view, _| {
-        view.order.iter().any(|id| prefix.begins((*id).into()))
-    })?;
+    let page =
+        run.page_of(&speaker, &format!("thread {prefix}"), &prefix, false, super::thread::knows_thread(&prefix))?;
     let view = page.view()?;
     let thread = super::thread::pick_thread(&view, &prefix)?;
     // A page has been several sessions': each asked, sorted, took, answered or handed on in its own journal, and only that tells.

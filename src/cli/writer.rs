@@ -8,8 +8,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Run, output};
-use crate::desk::{Found, Speaker};
-use crate::ids::{IdKey, TurnId};
+use crate::desk::{Found, Prefix, Speaker};
+use crate::ids::TurnId;
 use crate::page::Page;
 use crate::page::event::{Actor, Author, By, Draft, Event, Line};
 use crate::page::view::View;
@@ -178,7 +178,7 @@ impl Run {
         }
     }
 
-    /// Returns the page that knows an id. What an agent writes must be of its own session's page (R103).
+    /// Returns the page that knows an id by its beginning. What an agent writes must be of its own session's page (R103).
     ///
     /// # Errors
     /// Where no page knows it, or another session holds it.
@@ -186,11 +186,12 @@ impl Run {
         &self,
         speaker: &Speaker,
         what: &str,
+        id: &Prefix,
         writes: bool,
-        matches: impl Fn(&View, IdKey) -> bool,
+        matches: impl Fn(&View) -> bool,
     ) -> Result<Page> {
         let session = self.session(speaker)?;
-        let page = self.desk.page_of(session.as_ref(), self.common.page.as_ref(), what, matches)?;
+        let page = self.desk.page_of(session.as_ref(), self.common.page.as_ref(), what, id, matches)?;
         if writes {
             self.own(speaker, &page)?;
         }
@@ -237,8 +238,8 @@ impl Run {
         self.desk.newest_page(&home, serves)?.ok_or_else(|| none().into())
     }
 
-    /// Runs a write under the page's lock and its holder's. What time alone changed is done first (R88). A refusal by a rule is
-    /// journalled (R5).
+    /// Runs a write under the page's lock and its holder's. What time alone changed is done first (R88), and what the ids that it is
+    /// about lead to is loaded. A refusal by a rule is journalled (R5).
     ///
     /// # Errors
     /// The refusal, or where a lock or a write fails.
@@ -246,6 +247,7 @@ impl Run {
         &self,
         speaker: &Speaker,
         page: Page,
+        about: Option<&Prefix>,
         act: impl FnOnce(&mut Desktop<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut tx = Transaction::open(&self.desk, page, self.desk.deadline())?;
@@ -253,6 +255,9 @@ impl Run {
             self.own(speaker, &tx.page.page)?;
         }
         tx.settle()?;
+        if let Some(about) = about {
+            tx.page.load(about.ids())?;
+        }
         let now = tx.now;
         let mut desktop = Desktop { run: self, speaker, tx };
         let result = desktop.not_lost().and_then(|()| act(&mut desktop));
@@ -299,7 +304,7 @@ impl Desktop<'_> {
 
     /// The page's view.
     pub fn view(&self) -> &View {
-        &self.tx.page.view
+        self.tx.page.view()
     }
 
     /// The page.

@@ -14,11 +14,11 @@ use crate::forks::name_turn;
 use crate::ids::{AgentId, DeliveryId, MessageId, SessionId, ThreadId, TurnId};
 use crate::page::Page;
 use crate::page::event::{By, pickup};
-use crate::page::view::View;
+use crate::page::view::{Thread, View};
 use crate::place::{Dir, Env};
 use crate::pointer;
 use crate::rules::deliver::{Bundle, Gone};
-use crate::rules::holding::Holder;
+use crate::rules::holding::{Holder, Reading};
 use crate::rules::way::Way;
 use crate::rules::words::{self, Verdict};
 use crate::rules::{self, holding, prompts, take};
@@ -472,7 +472,7 @@ fn renewal(known: &Known, turn: &ForkTurn) -> Result<Option<Entry>> {
         Some((page, _)) => Page::open(&known.home, page)?,
         None => known.desk.held(&known.home, &known.session.record)?.into_iter().next(),
     };
-    let view = page.map(|page| page.view()).transpose()?;
+    let view = page.map(|page| page.hot_view()).transpose()?;
     Ok(view.and_then(|view| holding::renewal(&view, turn, now)))
 }
 
@@ -862,33 +862,21 @@ fn further(tx: &mut Transaction, turn: TurnId) -> Result<(String, Vec<Entry>)> {
             ..Entry::new(tx.now, Kind::Told)
         });
     }
-    let bundles: Vec<Bundle<'_>> = reading
-        .view
-        .in_order()
-        .filter(|thread| {
-            matches!(reading.holder(thread), Some(Holder::Fork(actor, state)) if actor.turn == turn && state.runs())
-        })
-        .map(|thread| Bundle {
-            thread,
-            messages: thread
-                .shared()
-                .filter(|message| !message.picked_up_by(turn))
-                .collect(),
-        })
-        .filter(|bundle| !bundle.messages.is_empty())
-        .collect();
+    let bundles = bundles_of(&reading, turn);
     if bundles.is_empty() {
         return Ok((text, after));
     }
-    let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view.next_seq()).into();
+    let delivery: DeliveryId = tx.page.page.record.key.id(tx.page.view().next_seq()).into();
     let fence = Fence::around(bundles.iter().flat_map(Bundle::texts))?;
     let told = context::delivery(&fence, &page, delivery, &bundles, false);
     if utf16(&text) + utf16(&told) + 200 > CONTEXT_LIMIT {
         // By pointer (R76), unless one made for this turn still lies there.
-        let lies = pointer::all(&tx.page.page)?.into_iter().find(|id| {
+        let lies = pointer::lying(&tx.page.page)?.into_iter().find(|id| {
             pointer::read(&tx.page.page, *id).ok().flatten().is_some_and(|pointer| pointer.turn == Some(turn))
         });
         if lies.is_none() {
+            pointer::ready(&mut tx.page)?;
+            let bundles = bundles_of(&tx.reading(), turn);
             let (id, messages) = pointer::write(&tx.page, &bundles, Some(turn))?;
             text.push_str(&context::pointer(&page, id, messages.len()));
         }
@@ -916,4 +904,12 @@ fn further(tx: &mut Transaction, turn: TurnId) -> Result<(String, Vec<Entry>)> {
     tx.journal(&taken)?;
     tx.page.append(tx.now, drafts, false)?;
     Ok((text, after))
+}
+
+/// Returns what is new in the threads that a turn holds (R75).
+fn bundles_of<'a>(reading: &Reading<'a>, turn: TurnId) -> Vec<Bundle<'a>> {
+    let holds = |thread: &&Thread| matches!(reading.holder(thread), Some(Holder::Fork(actor, state)) if actor.turn == turn && state.runs());
+    let new = |thread: &'a Thread| thread.shared().filter(|message| !message.picked_up_by(turn)).collect();
+    let bundles = reading.view.in_order().filter(holds).map(|thread| Bundle { thread, messages: new(thread) });
+    bundles.filter(|bundle| !bundle.messages.is_empty()).collect()
 }

@@ -153,6 +153,36 @@ pub enum Body {
     Unknown,
 }
 
+/// What an event is of: a thread by its id, or by that of a message or to-do in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// The thread.
+    Thread(ThreadId),
+    /// A message or to-do.
+    Item(EventId),
+    /// An event of a newer format: leaf can't tell.
+    Nothing,
+}
+
+impl Body {
+    /// Returns what the event is of.
+    pub fn names(&self) -> Names {
+        match self {
+            Body::Message { thread, .. }
+            | Body::Resolve { thread }
+            | Body::Reopen { thread }
+            | Body::Reply { thread, .. }
+            | Body::Line { thread, .. }
+            | Body::Pickup { thread, .. }
+            | Body::Todo { thread, .. } => Names::Thread(*thread),
+            Body::Withdraw { message } => Names::Item((*message).into()),
+            Body::Start { item, .. } => Names::Item(*item),
+            Body::TodoEnd { todo, .. } => Names::Item((*todo).into()),
+            Body::Unknown => Names::Nothing,
+        }
+    }
+}
+
 /// One event of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 
 use rustix::fs::OFlags;
 
@@ -87,6 +88,42 @@ impl Log {
         let read = self.file.seek(SeekFrom::Start(0)).and_then(|_| (&self.file).take(limit).read_to_end(&mut bytes));
         read.map_err(|error| self.error(error))?;
         Ok(bytes)
+    }
+
+    /// Reads a stretch.
+    ///
+    /// # Errors
+    /// Where it is not all there.
+    pub fn read_span(&self, from: u64, to: u64) -> Result<Vec<u8>, PlaceError> {
+        let mut bytes = vec![0; (to - from) as usize];
+        self.file.read_exact_at(&mut bytes, from).map_err(|error| self.error(error))?;
+        Ok(bytes)
+    }
+
+    /// Reads the line that begins at an offset, without its newline.
+    ///
+    /// # Errors
+    /// Where the log can't be read, or ends before the line does.
+    pub fn line_at(&self, offset: u64) -> Result<Vec<u8>, PlaceError> {
+        let mut line = vec![0; 1024];
+        let mut read = 0;
+        loop {
+            match self.file.read_at(&mut line[read..], offset + read as u64) {
+                Ok(0) => return Err(self.error(io::ErrorKind::UnexpectedEof.into())),
+                Ok(more) => {
+                    if let Some(end) = line[read..read + more].iter().position(|byte| *byte == b'\n') {
+                        line.truncate(read + end);
+                        return Ok(line);
+                    }
+                    read += more;
+                    if read == line.len() {
+                        line.resize(line.len() * 4, 0);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.error(error)),
+            }
+        }
     }
 
     /// Reads all from an offset. The last line may be torn.

@@ -1,6 +1,7 @@
 //! A page: its record, its log, and the view folded from it.
 
 pub mod event;
+pub mod index;
 pub mod log;
 pub mod snapshot;
 pub mod state;
@@ -15,7 +16,9 @@ use crate::ids::{EventId, IdKey, PageId, SessionId};
 use crate::lock::{self, Deadline};
 use crate::place::{Dir, PlaceError};
 use crate::session::liveness::{Life, Process};
+use crate::session::record::SessionRecord;
 use log::Log;
+use snapshot::{Files, Keep, Kept};
 use view::View;
 
 /// `page.json`: what a page is, and the authority on which session holds it.
@@ -108,13 +111,50 @@ impl Page {
         Ok(pages.names()?.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// Reads the page's view without its lock: whole lines of an append-only log are true whenever they are read.
+    /// Reads all of the page's view without its lock: whole lines of an append-only log are true whenever they are read.
     ///
     /// # Errors
     /// Where the log can't be read.
     pub fn view(&self) -> Result<View> {
         let mut log = Log::open_to_read(&self.dir)?;
-        snapshot::load(&self.dir, self.record.key, &mut log)
+        let mut view = View::default();
+        view.fold(self.record.key, &log.read_from(0)?);
+        Ok(view)
+    }
+
+    /// Reads the hot part of the page's view without its lock: the threads that still matter to the session that holds it.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn hot_view(&self) -> Result<View> {
+        self.hot_view_with(std::iter::empty())
+    }
+
+    /// As [`Page::hot_view`], with the threads that these ids lead to.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hot_view_with(&self, ids: impl Iterator<Item = EventId>) -> Result<View> {
+        let mut log = Log::open_to_read(&self.dir)?;
+        let mut files = Files { dir: &self.dir, key: self.record.key, log: &mut log };
+        let mut kept = Kept::hot(&mut files)?;
+        kept.load(&mut files, ids)?;
+        if kept.is_long() {
+            self.store_if_free();
+        }
+        Ok(kept.view)
+    }
+
+    /// Writes the snapshot, where nobody holds the page's lock just now: no reader is to fold a long log again. Failing is no matter.
+    fn store_if_free(&self) {
+        let Ok(mut log) = Log::open_to_write(&self.dir) else { return };
+        let Ok(true) = lock::try_exclusive(log.file()) else { return };
+        let mut files = Files { dir: &self.dir, key: self.record.key, log: &mut log };
+        if self.record.format <= FORMAT
+            && let Ok(mut kept) = Kept::hot(&mut files)
+        {
+            kept.store_if_worth(&files, None);
+        }
     }
 
     /// Locks the page and reads its record and view as they then are.
@@ -125,8 +165,8 @@ impl Page {
         let mut log = Log::open_to_write(&self.dir)?;
         lock::exclusive(log.file(), deadline)?;
         let record = read_record(&self.dir)?.with_context(|| format!("page {} is gone", self.id))?;
-        let view = snapshot::load(&self.dir, record.key, &mut log)?;
-        Ok(LockedPage { page: Page { record, ..self }, log, view })
+        let kept = Kept::hot(&mut Files { dir: &self.dir, key: record.key, log: &mut log })?;
+        Ok(LockedPage { page: Page { record, ..self }, log, kept, keep: None })
     }
 
     /// Returns the directory of the page's pointers.
@@ -175,11 +215,49 @@ pub struct LockedPage {
     /// The page; its record is as it stands under the lock.
     pub page: Page,
     log: Log,
-    /// The view as it stands under the lock; kept up by [`LockedPage::append`].
-    pub view: View,
+    kept: Kept,
+    /// What the session that holds the page may ask of threads in which nothing waits; `None` where nobody told.
+    pub keep: Option<Keep>,
 }
 
 impl LockedPage {
+    /// Returns the view as it stands under the lock, its hot part; kept up by [`LockedPage::append`]. What is named by an id is
+    /// loaded before ([`LockedPage::load`]).
+    pub fn view(&self) -> &View {
+        &self.kept.view
+    }
+
+    fn files(&mut self) -> (&mut Kept, Files<'_>) {
+        (&mut self.kept, Files { dir: &self.page.dir, key: self.page.record.key, log: &mut self.log })
+    }
+
+    /// Loads the threads that these ids lead to.
+    ///
+    /// # Errors
+    /// Where the log can't be read.
+    pub fn load(&mut self, ids: impl Iterator<Item = EventId>) -> Result<()> {
+        let (kept, mut files) = self.files();
+        kept.load(&mut files, ids)
+    }
+
+    /// Loads the threads of the events behind `after`.
+    ///
+    /// # Errors
+    /// As [`LockedPage::load`].
+    pub fn load_since(&mut self, after: u32) -> Result<()> {
+        let (kept, mut files) = self.files();
+        kept.load_since(&mut files, after)
+    }
+
+    /// Loads all threads.
+    ///
+    /// # Errors
+    /// As [`LockedPage::load`].
+    pub fn load_all(&mut self) -> Result<()> {
+        let (kept, mut files) = self.files();
+        kept.make_whole(&mut files)
+    }
+
     /// Appends events as one write and folds them into the view. With `sync` they are durable on return (a person or an
     /// agent is told that they stand); on any failure none of them stands.
     ///
@@ -191,24 +269,30 @@ impl LockedPage {
         }
         self.check_writable()?;
         self.close_torn_line()?;
-        let ts = now.max(self.view.ts);
-        let mut seq = self.view.next_seq() - 1;
+        let ts = now.max(self.kept.view.ts);
+        let mut seq = self.kept.view.next_seq() - 1;
         let mut events: Vec<event::Event> = Vec::with_capacity(drafts.len());
         for draft in drafts {
             seq = seq.checked_add(1).context("the page has no ids left: make a new one with `leaf page new`")?;
             events.push(draft(self.page.record.key, seq, ts, &events));
         }
         let mut bytes = Vec::new();
+        let mut starts = Vec::with_capacity(events.len());
         for event in &events {
+            starts.push(bytes.len() as u64);
             serde_json::to_writer(&mut bytes, &event.to_line())?;
             bytes.push(b'\n');
         }
+        let (kept, mut files) = self.files();
+        kept.expect(&mut files, &events)?;
         self.log.append(&bytes, sync)?;
-        for event in &events {
-            self.view.apply(event);
-        }
-        self.view.offset = self.log.end();
-        snapshot::store_if_worth(&self.page.dir, self.page.record.key, &mut self.view);
+        let begins = self.log.end() - bytes.len() as u64;
+        let written: Vec<(u64, &event::Event)> = starts.iter().map(|start| begins + start).zip(&events).collect();
+        self.kept.written(&written, self.log.end());
+        let keep = self.keep.take();
+        let (kept, files) = self.files();
+        kept.store_if_worth(&files, keep.as_ref());
+        self.keep = keep;
         Ok(events)
     }
 
@@ -218,7 +302,7 @@ impl LockedPage {
     /// As [`LockedPage::append`].
     pub fn id_ahead(&mut self, ahead: u32) -> Result<EventId> {
         self.close_torn_line()?;
-        let seq = self.view.next_seq().checked_add(ahead).context("the page has no ids left: make a new one")?;
+        let seq = self.kept.view.next_seq().checked_add(ahead).context("the page has no ids left: make a new one")?;
         Ok(self.page.record.key.id(seq))
     }
 
@@ -229,20 +313,31 @@ impl LockedPage {
     /// As [`LockedPage::append`].
     pub fn close_torn_line(&mut self) -> Result<()> {
         self.check_writable()?;
-        if self.log.size()? > self.view.offset {
+        if self.log.size()? > self.kept.view.offset {
             self.log.append(b"", false)?;
-            let tail = self.log.read_from(self.view.offset)?;
-            self.view.fold(self.page.record.key, &tail);
+            let (kept, mut files) = self.files();
+            kept.catch_up(&mut files)?;
         }
         Ok(())
     }
 
-    /// Replaces the page's record.
+    /// Gives the page to a session.
     ///
     /// # Errors
-    /// Where the page is of a newer format (R127), or the write fails.
-    pub fn replace_record(&mut self, record: PageRecord) -> Result<()> {
+    /// Where the page is of a newer format (R127), or a write fails.
+    pub fn hand_to(&mut self, session: &SessionRecord, now: Ts) -> Result<()> {
         self.check_writable()?;
+        // One that may have held it before can have had messages that the snapshot leaves out, of which it still hears (R8, R9).
+        if self.page.record.held_since.is_some_and(|since| session.started < since) {
+            let (kept, mut files) = self.files();
+            kept.forget(&mut files)?;
+        }
+        let record = PageRecord {
+            session: Some(session.id.clone()),
+            held_since: Some(now),
+            held_from: self.view().seq,
+            ..self.page.record.clone()
+        };
         self.page.dir.replace(RECORD, &serde_json::to_vec(&record)?, true)?;
         self.page.record = record;
         Ok(())

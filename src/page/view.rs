@@ -1,22 +1,25 @@
 //! A page's view: plain values, folded from its log one event at a time.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Actor, Author, Body, By, Event, TodoOutcome};
+use super::event::{Actor, Author, Body, By, Event, Names, TodoOutcome};
 use super::log::{self, Piece};
 use crate::clock::Ts;
 use crate::ids::{DeliveryId, EventId, IdKey, MessageId, SessionId, ThreadId, TodoId, TurnId};
 
-/// A page as its log tells it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A page as its log tells it: all of it, or its hot part.
+///
+/// The hot part leaves out threads that lay cold as the snapshot was written ([`super::snapshot`]). Whoever names one by its id
+/// loads it first; whoever looks at all threads for what still matters finds it without them.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// The last event's `seq`.
     pub seq: u32,
     /// Whether the last event's line lacks its newline: it is a write in flight, or one that lost its last byte, and `offset`
     /// stands before it.
-    #[serde(skip)]
     pub loose: bool,
     /// Damaged lines since the last event: each may have had a `seq` that was given out.
     pub gap: u32,
@@ -32,9 +35,8 @@ pub struct View {
     pub order: Vec<ThreadId>,
     /// Which thread an id belongs to: messages, replies, and to-dos.
     pub home: BTreeMap<EventId, ThreadId>,
-    /// The offset that `view.json` covers, 0 where it is none.
-    #[serde(skip)]
-    pub stored: u64,
+    /// The `seq` up to which threads may be left out here; 0 for all of the view.
+    pub cold_through: u32,
 }
 
 /// A thread.
@@ -57,6 +59,8 @@ pub struct Thread {
     pub todos: Vec<Todo>,
     /// Who took the thread, in order (Words: *take a thread*).
     pub takes: Vec<Take>,
+    /// The `seq` of its last event.
+    pub last: u32,
 }
 
 /// A message of the user, or a reply of an agent.
@@ -313,12 +317,32 @@ impl View {
     /// missing; a damaged line is lost alone
     /// (R127), and keeps its place, so that no later event gets an id that was once given out.
     pub fn fold(&mut self, key: IdKey, bytes: &[u8]) {
+        let all: Result<(), Infallible> = self.fold_by(key, bytes, |view, event, _| {
+            view.apply(event);
+            Ok(())
+        });
+        match all {
+            Ok(()) => {}
+        }
+    }
+
+    /// As [`View::fold`], with each event left to `each`, which gets the offset of its line and applies it.
+    ///
+    /// # Errors
+    /// The first of `each`; the view then stands in the middle.
+    pub fn fold_by<E>(
+        &mut self,
+        key: IdKey,
+        bytes: &[u8],
+        mut each: impl FnMut(&mut View, &Event, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
         for piece in log::pieces(bytes) {
+            let at = self.offset;
             let line = match piece {
                 Piece::Line(line) => line,
                 Piece::Torn(line) => {
                     if let Some(event) = log::parse(line).filter(|event| !self.loose && self.follows(key, event)) {
-                        self.apply(&event);
+                        each(self, &event, at)?;
                         self.loose = true;
                     }
                     break;
@@ -330,13 +354,25 @@ impl View {
                 continue;
             }
             match log::parse(line).filter(|event| self.follows(key, event)) {
-                Some(event) => self.apply(&event),
+                Some(event) => each(self, &event, at)?,
                 None => {
                     self.damaged += 1;
                     self.gap += 1;
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Puts a thread into its place among the others.
+    pub fn admit(&mut self, thread: Thread) {
+        let begins = |thread: &Thread| thread.messages.first().map_or(0, |message| message.seq);
+        let (id, from) = (thread.id, begins(&thread));
+        let at = self.order.partition_point(|other| self.threads.get(other).is_some_and(|other| begins(other) < from));
+        self.order.insert(at, id);
+        self.home.extend(thread.messages.iter().map(|message| (message.id.into(), id)));
+        self.home.extend(thread.todos.iter().map(|todo| (todo.id.into(), id)));
+        self.threads.insert(id, thread);
     }
 
     /// Whether an event can be the next: its `seq` is among those that may come now, or proves itself by its id. A `seq` that
@@ -372,8 +408,20 @@ impl View {
         self.order.iter().filter_map(|id| self.threads.get(id))
     }
 
-    /// Folds one event. What names an unknown thread, message or to-do (its line was damaged) says nothing.
-    pub fn apply(&mut self, event: &Event) {
+    /// Folds one event; returns the thread that it is of, with the `seq` of the thread's event before it, 0 for its first. What names
+    /// an unknown thread, message or to-do (its line was damaged) says nothing.
+    pub fn apply(&mut self, event: &Event) -> Option<(ThreadId, u32)> {
+        self.fold_one(event);
+        let id = match event.body.names() {
+            Names::Thread(thread) => thread,
+            Names::Item(item) => *self.home.get(&item)?,
+            Names::Nothing => return None,
+        };
+        let before = std::mem::replace(&mut self.threads.get_mut(&id)?.last, event.seq);
+        Some((id, before))
+    }
+
+    fn fold_one(&mut self, event: &Event) {
         self.seq = event.seq;
         self.gap = 0;
         self.ts = self.ts.max(event.ts);
@@ -392,6 +440,7 @@ impl View {
                     line: None,
                     todos: Vec::new(),
                     takes: Vec::new(),
+                    last: 0,
                 });
                 entry.resolved = None;
                 entry.messages.push(message);

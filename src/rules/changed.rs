@@ -34,6 +34,15 @@ impl Change<'_> {
     }
 }
 
+/// Returns the `seq` at which the last turn of an agent that took something began, and up to which it was told what is gone.
+pub fn began(reading: &Reading<'_>, agent: &AgentId) -> Option<(u32, u32)> {
+    reading.state.forks.iter().rev().filter(|turn| turn.agent.as_ref() == Some(agent)).find_map(|turn| {
+        let takes = reading.view.threads.values().flat_map(|thread| &thread.takes);
+        let first = takes.filter(|take| take.actor.turn == turn.id).map(|take| take.seq).min()?;
+        Some((first, turn.told))
+    })
+}
+
 /// Returns what changed since the last turn of an agent that took something began: its knowledge of the page is of then, but for
 /// what it wrote itself and what its boundaries told it. First the thread's own changes, then the other threads'; each in the
 /// order of their `seq`. Empty where the agent had no turn.
@@ -43,12 +52,7 @@ pub fn since<'a>(reading: &Reading<'a>, thread: &'a Thread, agent: &AgentId) -> 
         actor.agent.as_ref().or(named) == Some(agent)
     };
     let mine = |actor: Option<&Actor>| actor.is_some_and(of_agent);
-    let began = reading.state.forks.iter().rev().filter(|turn| turn.agent.as_ref() == Some(agent)).find_map(|turn| {
-        let takes = reading.view.threads.values().flat_map(|thread| &thread.takes);
-        let first = takes.filter(|take| take.actor.turn == turn.id).map(|take| take.seq).min()?;
-        Some((first, turn.told))
-    });
-    let Some((began, told)) = began else { return Vec::new() };
+    let Some((began, told)) = began(reading, agent) else { return Vec::new() };
     let mut here: Vec<(u32, Change<'a>)> = Vec::new();
     for message in &thread.messages {
         if message.author != Author::User && message.seq > began && !mine(message.actor.as_ref()) {

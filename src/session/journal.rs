@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::liveness::Process;
 use super::state::{ForkTurn, State};
-use crate::FORMAT;
 use crate::clock::Ts;
 use crate::ids::{AgentId, DeliveryId, Generation, MessageId, PageId, SessionId, ThreadId, TodoId, TurnId};
 use crate::page::event::By;
@@ -19,6 +18,7 @@ use crate::page::log::{Log, Piece, pieces};
 use crate::place::{Dir, PlaceError};
 use crate::rules::way::Way;
 use crate::schedule::record::Change;
+use crate::{FORMAT, cache};
 
 /// The name of the journal's present piece.
 pub const NAME: &str = "journal.jsonl";
@@ -613,7 +613,7 @@ impl Journal {
             let _ = self.rotate(dir, state);
         } else if end > self.stored + WORTH {
             let out = Out { format: FORMAT, piece: self.piece, offset: end, state };
-            if let Ok(bytes) = serde_json::to_vec(&out)
+            if let Ok(bytes) = cache::to_vec(&out)
                 && dir.replace(STATE, &bytes, false).is_ok()
             {
                 self.stored = end;
@@ -645,7 +645,7 @@ impl Journal {
 
 fn cached(dir: &Dir, length: u64) -> Option<In> {
     let bytes = dir.read(STATE).ok()??;
-    let read: In = serde_json::from_slice(&bytes).ok()?;
+    let read: In = cache::from_slice(&bytes)?;
     (read.format == FORMAT && read.offset <= length).then_some(read)
 }
 

@@ -8,6 +8,7 @@ mod support;
 mod bad_input;
 mod forks_model;
 mod guard_attacks;
+mod hot_view;
 mod killed_takes;
 mod many_writers;
 mod model;

@@ -12,7 +12,7 @@ use super::Check;
 use crate::ids::{DeliveryId, PageId, SessionKey, TurnId};
 use crate::lock::{self, Deadline};
 use crate::page::log::{Piece, parse, pieces};
-use crate::page::{self, PageRecord, snapshot};
+use crate::page::{self, PageRecord, index, snapshot};
 use crate::place::{Dir, PlaceError, plain};
 use crate::schedule::record::Run;
 use crate::schedule::report;
@@ -428,7 +428,11 @@ fn journal_piece(dir: &Dir, name: &str, at: &str, found: &mut Found) {
 }
 
 fn cache(dir: &Dir, name: &str, at: &str, found: &mut Found) {
-    whole(dir, name, &format!("{at}/{name}"), &mut found.caches);
+    if let Ok(Some(bytes)) = dir.read(name)
+        && crate::cache::from_slice::<serde::de::IgnoredAny>(&bytes).is_none()
+    {
+        found.caches.push(format!("{at}/{name}"));
+    }
 }
 
 /// Notes a JSON file that is there and isn't whole.
@@ -473,7 +477,7 @@ fn known(parts: &[&str]) -> Known {
         [errors::NAME] => Known::File,
         [name] if name.starts_with(".probe-") => Known::File,
         ["pages", page] if page.parse::<PageId>().is_ok() => Known::Directory,
-        ["pages", _, page::RECORD | page::LOG | snapshot::NAME] => Known::File,
+        ["pages", _, page::RECORD | page::LOG | snapshot::NAME | index::NAME] => Known::File,
         ["pages", _, page::DELIVERIES] => Known::Directory,
         ["pages", _, page::DELIVERIES, name] if json(name) => Known::File,
         ["sessions", key] if SessionKey::from_name(key).is_some() => Known::Directory,
@@ -627,6 +631,7 @@ mod tests {
             "pages/my-page/page.json",
             "pages/my-page/log.jsonl",
             "pages/my-page/view.json",
+            "pages/my-page/view.index",
             "pages/p/deliveries/01234567.json",
             "sessions/KEY/session.json",
             "sessions/KEY/journal.jsonl",
