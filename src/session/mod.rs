@@ -50,7 +50,7 @@ impl Session {
     pub fn open_key(home: &Dir, key: &SessionKey) -> Result<Option<Session>> {
         let Some(sessions) = home.sub("sessions")? else { return Ok(None) };
         let Some(dir) = sessions.sub(key.as_str())? else { return Ok(None) };
-        let Some(bytes) = dir.read(RECORD)? else { return Ok(None) };
+        let Some(bytes) = record_bytes(&dir)? else { return Ok(None) };
         let record = serde_json::from_slice(&bytes)
             .with_context(|| format!("{} is damaged: `leaf doctor` says more", dir.path().join(RECORD).display()))?;
         Ok(Some(Session { dir, record }))
@@ -81,7 +81,7 @@ impl Session {
         dir.make(LANES)?;
         let lock = dir.make_file(LOCK)?;
         lock::exclusive(&lock, deadline)?;
-        if dir.read(RECORD)?.is_none() {
+        if record_bytes(&dir)?.is_none() {
             Journal::create(&dir)?;
             dir.replace(RECORD, &serde_json::to_vec(record)?, false)?;
         }
@@ -132,6 +132,11 @@ impl Session {
     pub fn lanes(&self) -> Result<Dir, PlaceError> {
         self.dir.make(LANES)
     }
+}
+
+/// Reads a session's record. It is never synced: an empty one is what a power loss may leave of a session that had just begun.
+fn record_bytes(dir: &Dir) -> Result<Option<Vec<u8>>, PlaceError> {
+    Ok(dir.read(RECORD)?.filter(|bytes| !bytes.is_empty()))
 }
 
 /// A session under its lock, which is freed with this value.

@@ -481,3 +481,15 @@ fn r110_a_page_whose_session_is_gone_has_no_reader() {
     let event = desk.ask(&["thread", "say", &thread, "two"]);
     assert!(!notes(&event).is_empty(), "nobody reads it yet: {event}");
 }
+
+#[test]
+fn r110_a_session_whose_record_a_power_loss_left_empty_goes_on() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    desk.thread("before");
+    let sessions = desk.state_dir().join("sessions");
+    let key = std::fs::read_dir(&sessions).expect("sessions").next().expect("one").expect("an entry");
+    std::fs::write(key.path().join("session.json"), "").expect("emptied");
+    main.start("resume").silent_or_context();
+    assert!(main.prompt("go on").says().contains("before"));
+}
