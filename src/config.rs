@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use toml::Table;
 
-use crate::place::Env;
+use crate::place::{Env, plain, read_plain};
 use crate::rules::way::Way;
+use crate::schedule::discovery::LONGEST;
 
 /// How many working forks run in a session where nothing else is said (R33).
 const MAX_RUNNING: usize = 3;
@@ -14,6 +15,9 @@ const MAX_RUNNING: usize = 3;
 const HEADLESS_MINUTES: i64 = 10;
 /// What `forks.way` may be.
 const WAYS: &str = "module, subagent, headless or main";
+
+/// The project's own file, in its directory.
+pub const PROJECTS: &str = ".leaf/config.toml";
 
 /// The keys of the table `forks`.
 pub const FORKS_KEYS: [&str; 6] = ["work", "max_running", "headless", "headless_minutes", "way", "guard"];
@@ -68,16 +72,13 @@ pub fn of_text(text: &str) -> Result<Config, toml::de::Error> {
     Ok(config)
 }
 
-/// Reads the configuration of a project. `trusted` tells whether its own file may switch forks on.
-pub fn load(env: &Env, project: &Path, trusted: impl Fn() -> bool) -> Config {
+/// Reads the configuration of a project. `trusted` tells whether its own file, of these bytes, may switch forks on.
+pub fn load(env: &Env, project: &Path, trusted: impl Fn(&[u8]) -> bool) -> Config {
     let mut config = Config::default();
     if let Some(file) = file(env) {
-        config.take_file(&file, true);
+        config.take_file(&file, |_| true);
     }
-    let own = project.join(".leaf/config.toml");
-    if own.is_file() {
-        config.take_file(&own, trusted());
-    }
+    config.take_file(&project.join(PROJECTS), trusted);
     match env.text("LEAF_FORK_WORK").as_deref() {
         Some("on") => config.work = true,
         Some("off") => config.work = false,
@@ -93,18 +94,20 @@ pub fn load(env: &Env, project: &Path, trusted: impl Fn() -> bool) -> Config {
 }
 
 impl Config {
-    fn take_file(&mut self, file: &Path, trusted: bool) {
-        let text = match std::fs::read_to_string(file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
-            Err(error) => {
-                self.warnings.push(format!("{}: {}", file.display(), crate::place::plain(&error)));
-                return;
-            }
+    fn take_file(&mut self, file: &Path, trusted: impl Fn(&[u8]) -> bool) {
+        use std::io::ErrorKind::{NotADirectory, NotFound};
+        let shown = file.display();
+        let bytes = match read_plain(file, LONGEST) {
+            Ok(bytes) => bytes,
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => return,
+            Err(error) => return self.warnings.push(format!("{shown}: {}", plain(&error))),
+        };
+        let Ok(text) = str::from_utf8(&bytes) else {
+            return self.warnings.push(format!("{shown}: it isn't UTF-8, and is passed over"));
         };
         match text.parse::<Table>() {
-            Ok(table) => self.take(&table, &file.display().to_string(), trusted),
-            Err(error) => self.warnings.push(format!("{}: {}", file.display(), error.message())),
+            Ok(table) => self.take(&table, &shown.to_string(), trusted(&bytes)),
+            Err(error) => self.warnings.push(format!("{shown}: {}", error.message())),
         }
     }
 
@@ -200,6 +203,21 @@ mod tests {
         let config = taken("forks.work = true\nforks.max_running = 2", false);
         assert!(!config.work && config.max_running == 2);
         assert_eq!(config.warnings.len(), 1);
+    }
+
+    #[test]
+    fn r126_what_counts_is_what_was_judged_whatever_lies_there_by_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(PROJECTS);
+        std::fs::create_dir(dir.path().join(".leaf")).unwrap();
+        for (first, then) in [("forks.max_running = 2", "forks.work = true"), ("forks.work = true", "forks.way = 1")] {
+            std::fs::write(&file, first).unwrap();
+            let config = load(&Env::default(), dir.path(), |judged| {
+                std::fs::write(&file, then).unwrap();
+                judged == first.as_bytes()
+            });
+            assert_eq!(config.work, first.contains("work"), "{first}");
+        }
     }
 
     #[test]

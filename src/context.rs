@@ -11,7 +11,7 @@ use crate::rules::deliver::{Bundle, Debt, Gone};
 use crate::rules::prompts;
 use crate::rules::todos::OpenTodo;
 use crate::session::journal::ClerkLine;
-use crate::text::{Fence, TITLE, clip, count, first_words, one_line, utf16};
+use crate::text::{Fence, TITLE, clip, count, first_words, for_delivery, one_line, utf16};
 
 /// How many of a kind are listed before the rest is only counted.
 const LISTED: usize = 12;
@@ -300,7 +300,9 @@ fn writer(author: Author, actor: Option<&Actor>) -> String {
     match (author, actor) {
         (Author::User, _) => "the user".to_owned(),
         (Author::Leaf, _) => "leaf".to_owned(),
-        (Author::Agent, Some(Actor { by: By::Fork, name: Some(name), .. })) => format!("fork {}", one_line(name)),
+        (Author::Agent, Some(Actor { by: By::Fork, name: Some(name), .. })) => {
+            format!("fork {}", for_delivery(&one_line(name)))
+        }
         (Author::Agent, Some(Actor { by: By::Fork, name: None, .. })) => "a fork".to_owned(),
         (Author::Agent, Some(Actor { by: By::Main, .. }) | None) => "main".to_owned(),
     }

@@ -184,8 +184,8 @@ impl Desk {
     /// Reads the configuration for a session's or a page's project.
     pub fn config(&self, project: &str) -> Config {
         let project = canonical(Path::new(project));
-        config::load(&self.env, &project, || {
-            crate::trust::standing(self, project.clone()).is_ok_and(|standing| standing.trusted)
+        config::load(&self.env, &project, |bytes| {
+            crate::trust::standing(self, project.clone()).is_ok_and(|standing| standing.trusts(config::PROJECTS, bytes))
         })
     }
 
@@ -193,8 +193,9 @@ impl Desk {
     /// project's counts in full where that file is trusted as it is (R126).
     pub fn schedule(&self, project: &Path) -> (Settings, Vec<String>) {
         let project = discovery::project_root(&self.env, project);
-        layers::load(&self.env, &project, |file| {
-            crate::trust::of(self, &project).is_ok_and(|record| crate::trust::trusts_file(&record, &project, file))
+        layers::load(&self.env, &project, |file, bytes| {
+            let record = crate::trust::of(self, &project);
+            record.is_ok_and(|record| crate::trust::trusts_bytes(&record, &project, file, bytes))
         })
     }
 

@@ -2,14 +2,14 @@
 //! whoever sees that the process is dead judges its end by the file that it wrote.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::cli::install::client::on_path;
@@ -17,7 +17,7 @@ use crate::client::claude_code::print::{self, Output};
 use crate::desk::Desk;
 use crate::ids::{AgentId, TurnId};
 use crate::page::event::By;
-use crate::place::Env;
+use crate::place::{Env, open_plain};
 use crate::rules::way::Way;
 use crate::scratch;
 use crate::session::journal::{Action, Entry, Evidence, Kind, Runner};
@@ -30,6 +30,8 @@ use crate::transaction::Transaction;
 const OUTPUT: &str = "output.json";
 const ERRORS: &str = "errors.txt";
 const PROMPT: &str = "prompt.txt";
+/// How much of what a run says on stderr is read, bytes.
+const WORDS: u64 = 2_000;
 /// How long a run that is stopped may take to leave by itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// After this long since its turn's end a run that goes on is killed, milliseconds.
@@ -59,7 +61,14 @@ pub fn program(env: &Env) -> Option<PathBuf> {
 
 /// A command of the client's own that copies a session: in its directory, with nothing of this process's session about it, and with
 /// the file `input` as its standard input.
-pub fn command(env: &Env, program: &Path, record: &SessionRecord, input: &Path, args: &[String]) -> Command {
+///
+/// # Errors
+/// Where the session's id would be taken for an option.
+pub fn command(env: &Env, program: &Path, record: &SessionRecord, input: &Path, args: &[String]) -> Result<Command> {
+    ensure!(
+        !record.id.as_str().starts_with('-'),
+        "its session's id begins with a dash: the client would take it for an option"
+    );
     let mut command = Command::new("/bin/sh");
     command.args(["-c", GATE]).arg(program).arg(input).args(args).current_dir(&record.cwd).process_group(0);
     for name in print::inherited().chain(["LEAF_TOKEN", "LEAF_TURN", "LEAF_SESSION"]) {
@@ -67,11 +76,12 @@ pub fn command(env: &Env, program: &Path, record: &SessionRecord, input: &Path, 
     }
     // Without the plugin around it `leaf` may be on no PATH but this one.
     let own = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));
-    let path = env.var("PATH").unwrap_or_default();
-    if let Ok(path) = std::env::join_paths(std::env::split_paths(&path).chain(own)) {
+    // An unset one would become an empty entry, which means the project's directory.
+    let path = env.var("PATH");
+    if let Ok(path) = std::env::join_paths(path.iter().flat_map(std::env::split_paths).chain(own)) {
         command.env("PATH", path);
     }
-    command
+    Ok(command)
 }
 
 /// Returns a command that starts leaf itself in the background, as nobody's child: it ends at once, and what it started goes on. That
@@ -172,7 +182,7 @@ fn gated(desk: &Desk, record: &SessionRecord, turn: TurnId, prompt: &str) -> Res
     let mode = record.transcript.as_ref().and_then(|transcript| print::mode(Path::new(transcript)));
     let input = directory.join(PROMPT);
     std::fs::write(&input, prompt)?;
-    let mut command = command(&desk.env, &program, record, &input, &print::work(&record.id, mode.as_deref()));
+    let mut command = command(&desk.env, &program, record, &input, &print::work(&record.id, mode.as_deref()))?;
     command
         .env("LEAF_TURN", turn.to_string())
         .env("LEAF_SESSION", record.id.as_str())
@@ -208,8 +218,9 @@ pub fn left(runner: &Runner) -> Output {
     if !read.text.is_empty() || !read.failed {
         return read;
     }
-    let errors = std::fs::read(file.with_file_name(ERRORS)).unwrap_or_default();
-    let text = String::from_utf8_lossy(&errors[..errors.len().min(2000)]).trim().to_owned();
+    let mut errors = Vec::new();
+    let _ = open_plain(&file.with_file_name(ERRORS)).map(|file| file.take(WORDS).read_to_end(&mut errors));
+    let text = String::from_utf8_lossy(&errors).trim().to_owned();
     Output { text, ..read }
 }
 

@@ -104,6 +104,34 @@ pub fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
+/// Opens a plain file outside the state directory for reading: a fifo in its place must not hang a hook, nor a terminal become this
+/// process's own.
+///
+/// # Errors
+/// Where it can't be opened, or is no plain file.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
+    }
+    Ok(file)
+}
+
+/// Reads a plain file outside the state directory, which others may have written: at most so many bytes, for some have no end.
+///
+/// # Errors
+/// As [`open_plain`], or where it is longer.
+pub fn read_plain(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_plain(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let size = if most < 1 << 20 { format!("{} KiB", most >> 10) } else { format!("{} MiB", most >> 20) };
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {size}")));
+    }
+    Ok(bytes)
+}
+
 /// A directory of the state, held open. Its path is for messages and for handing to the client alone.
 #[derive(Debug)]
 pub struct Dir {
@@ -203,12 +231,14 @@ impl Dir {
     /// Where it is a symlink or no plain file, or can't be opened.
     pub fn file(&self, name: &str, flags: OFlags) -> Result<Option<File>, PlaceError> {
         // A planted fifo must not hang a hook: NONBLOCK means nothing to plain files.
-        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fd = loop {
             match rustix::fs::openat(&self.fd, sink(name), flags, Mode::RUSR | Mode::WUSR) {
                 Ok(fd) => break fd,
                 Err(Errno::INTR) => {}
                 Err(Errno::NOENT) => return Ok(None),
+                // A fifo that nobody reads, a socket, a directory.
+                Err(Errno::NXIO | Errno::ISDIR) => return Err(PlaceError::Symlink(self.path.join(name))),
                 Err(error) => return Err(self.error(name, error)),
             }
         };
@@ -240,15 +270,22 @@ impl Dir {
 
     /// Replaces a file atomically: a reader sees the old or the new bytes, whole. `sync` makes the new ones durable
     /// before the old ones are gone. The caller holds the lock that the file belongs to: one temporary name serves
-    /// all its writers, so that what a killed one left is the next one's to overwrite.
+    /// all its writers, so that what lies there was left by a killed one, or planted. Either goes, and is never written through.
     ///
     /// # Errors
     /// Where the bytes can't be written; the old file then stands.
     pub fn replace(&self, name: &str, bytes: &[u8], sync: bool) -> Result<(), PlaceError> {
         let temporary = format!("{name}.tmp");
         let io = |error: io::Error| PlaceError::Io(self.path.join(name), error);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-        let mut file = self.file(&temporary, flags)?.ok_or_else(|| self.error(&temporary, Errno::NOENT))?;
+        let make = || self.file(&temporary, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL);
+        let made = match make() {
+            Err(PlaceError::Io(_, error)) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.remove(&temporary)?;
+                make()
+            }
+            other => other,
+        };
+        let mut file = made?.ok_or_else(|| self.error(&temporary, Errno::NOENT))?;
         let written = file.write_all(bytes).and_then(|()| if sync { file.sync_all() } else { Ok(()) });
         if let Err(error) = written {
             let _ = self.remove(&temporary);
@@ -293,6 +330,7 @@ impl Dir {
     pub fn remove(&self, name: &str) -> Result<(), PlaceError> {
         match rustix::fs::unlinkat(&self.fd, sink(name), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(Errno::ISDIR) => Err(PlaceError::Symlink(self.path.join(name))),
             Err(error) => Err(self.error(name, error)),
         }
     }
@@ -320,4 +358,36 @@ impl Dir {
 /// The last check before a name becomes part of a path (R125): whatever it came from, it is one component.
 fn sink(name: &str) -> &str {
     if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']) { "\u{1}invalid" } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r125_a_name_is_one_component_whatever_it_came_from() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("outside"), "x").unwrap();
+        std::fs::create_dir(dir.path().join("state")).unwrap();
+        rustix::fs::chmod(dir.path().join("state"), Mode::RWXU).unwrap();
+        let state = Dir::open_home(&dir.path().join("state")).unwrap().unwrap();
+        for name in ["../outside", "..", ".", "", "a/b", "a\0b", "/etc/passwd"] {
+            assert!(matches!(state.read(name), Ok(None)), "{name:?}");
+            assert!(matches!(state.sub(name), Ok(None)), "{name:?}");
+            state.remove(name).unwrap();
+        }
+        state.replace("../outside", b"written", false).unwrap();
+        assert_eq!(std::fs::read(dir.path().join("outside")).unwrap(), b"x");
+    }
+
+    #[test]
+    fn r126_a_file_of_others_is_read_to_its_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f");
+        std::fs::write(&file, "1234").unwrap();
+        assert_eq!(read_plain(&file, 4).unwrap(), b"1234");
+        assert_eq!(read_plain(&file, 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(read_plain(dir.path(), 4).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(read_plain(&dir.path().join("none"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 }

@@ -3,12 +3,28 @@
 use std::fmt::Write;
 
 /// Returns text that can't drive a terminal or hide in it: control characters (C0 but newline and tab, C1, so that no
-/// escape sequence comes through), bidirectional and zero-width characters become `\u{…}`.
+/// escape sequence comes through), bidirectional and unseen characters become `\u{…}`.
 pub fn harmless(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if c != '\n' && c != '\t' && drives(c) {
             let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Returns a JSON value's text with the same characters as escapes of JSON's own: it is shown in a terminal too, and means the same.
+pub fn harmless_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for c in json.chars() {
+        if drives(c) {
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
         } else {
             out.push(c);
         }
@@ -43,20 +59,28 @@ pub fn first_words(text: &str, limit: usize) -> String {
     harmless(&clip(text, limit))
 }
 
-/// Whether a character drives a terminal, changes the direction of writing, or is not seen at all.
+/// Whether a character drives a terminal, changes the direction of writing, or is not seen at all: the controls, Unicode's
+/// Default_Ignorable_Code_Point, its line separators and interlinear marks. The 16 selectors by which an emoji takes its colours stay.
 fn drives(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
             '\u{ad}'
+                | '\u{34f}'
                 | '\u{61c}'
-                | '\u{180e}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
                 | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -131,6 +155,14 @@ mod tests {
         }
 
         #[test]
+        fn r124_json_that_drives_no_terminal_is_the_same_json(text: String) {
+            let json = serde_json::to_string(&text).unwrap();
+            let shown = harmless_json(&json);
+            prop_assert!(!shown.chars().any(drives));
+            prop_assert_eq!(serde_json::from_str::<String>(&shown).unwrap(), text);
+        }
+
+        #[test]
         fn r124_a_fence_is_in_no_text(texts: Vec<String>) {
             let fence = Fence::around(texts.iter().map(String::as_str)).unwrap();
             prop_assert!(texts.iter().all(|text| !text.contains(fence.mark())));
@@ -140,6 +172,8 @@ mod tests {
     #[test]
     fn r124_escapes_are_shown_not_sent() {
         assert_eq!(harmless("a\u{1b}]0;x\u{7}b\u{202e}\u{9b}1m"), "a\\u{1b}]0;x\\u{7}b\\u{202e}\\u{9b}1m");
+        assert_eq!(harmless("\u{2764}\u{fe0f}"), "\u{2764}\u{fe0f}", "an emoji's colours stay");
+        assert_eq!(harmless_json("\"\u{9b}\u{e0041}\""), "\"\\u009b\\udb40\\udc41\"");
         assert_eq!(one_line(" a\n b\tc "), "a b c");
         assert_eq!(first_words("one two three four", 12), "one two…");
     }

@@ -1,6 +1,6 @@
 //! Trust: a project's files run nothing before the user trusted them as they are (R126).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Ts;
 use crate::desk::{Desk, project_key};
 use crate::ids::sha256_hex;
-use crate::place::{Dir, Env, canonical};
+use crate::place::{Dir, Env, canonical, read_plain};
 use crate::refused::Refused;
 use crate::schedule::definition::Source;
 use crate::schedule::discovery;
@@ -17,8 +17,12 @@ use crate::text;
 
 /// The directories of a project whose files could run something.
 pub const DIRECTORIES: [&str; 2] = [".leaf", ".autofork"];
-/// More files than this are no configuration.
+/// More files and directories than this are no configuration.
 const MOST: usize = 10_000;
+/// Nor is a longer file, bytes: a link may lead to one that has no end.
+const LONGEST: u64 = 16 << 20;
+/// Nor are so many bytes together.
+const ALL: u64 = 64 << 20;
 
 /// `projects/<key>.json`: what the sessions of a project share.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -44,7 +48,7 @@ pub struct Trusted {
 }
 
 /// How a project's files stand.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Standing {
     /// The project's directory.
     pub project: String,
@@ -83,6 +87,11 @@ pub enum FileState {
 }
 
 impl Standing {
+    /// Whether all of them are trusted, this one with these bytes.
+    pub fn trusts(&self, file: &str, bytes: &[u8]) -> bool {
+        self.trusted && self.files.iter().any(|known| known.file == file && known.sha256 == Some(sha256_hex(bytes)))
+    }
+
     /// Returns what a person is to know of it, where there is something.
     pub fn sentence(&self) -> Option<String> {
         if self.trusted || self.files.is_empty() {
@@ -99,7 +108,7 @@ impl Standing {
 /// Returns the project's files that could run something, with their hashes. A symlink counts as what it points to.
 ///
 /// # Errors
-/// Where there are too many.
+/// Where there are too many, or they are too long: none of them is trusted then.
 pub fn files(env: &Env, project: &Path) -> Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     let todo = DIRECTORIES.iter().map(|name| project.join(name));
@@ -107,28 +116,41 @@ pub fn files(env: &Env, project: &Path) -> Result<BTreeMap<String, String>> {
     let own = discovery::autofork_home(env).map(|own| canonical(&own));
     let mut todo: Vec<PathBuf> =
         todo.filter(|dir| dir.is_dir() && own.as_deref() != Some(canonical(dir).as_path())).collect();
-    let mut seen: Vec<PathBuf> = Vec::new();
+    let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
+    let (mut entries_seen, mut left) = (0, ALL);
     while let Some(dir) = todo.pop() {
-        let real = canonical(&dir);
-        if seen.contains(&real) {
+        if !seen.insert(canonical(&dir)) {
             continue;
         }
-        seen.push(real);
         // What can't be read can't run either, and is a new file once it can: it takes no trust from the others.
         let Ok(entries) = std::fs::read_dir(&dir) else { continue };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            entries_seen += 1;
+            if entries_seen > MOST {
+                return Err(
+                    Refused::input(format!("there are over {MOST} files in .leaf: that is no configuration")).into()
+                );
+            }
             let Ok(meta) = std::fs::metadata(&path) else { continue };
             if meta.is_dir() {
                 todo.push(path);
                 continue;
             }
-            let Some(bytes) = meta.is_file().then(|| std::fs::read(&path).ok()).flatten() else { continue };
+            let bytes = match read_plain(&path, LONGEST.min(left)) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                    let file = text::one_line(&key(project, &path));
+                    return Err(Refused::input(format!(
+                        "{file} is over {} MiB, or makes the files in .leaf over {}: that is no configuration",
+                        LONGEST >> 20,
+                        ALL >> 20
+                    ))
+                    .into());
+                }
+                Err(_) => continue,
+            };
+            left -= bytes.len() as u64;
             found.insert(key(project, &path), sha256_hex(&bytes));
-            if found.len() > MOST {
-                return Err(
-                    Refused::input(format!("there are over {MOST} files in .leaf: that is no configuration")).into()
-                );
-            }
         }
     }
     Ok(found)
@@ -206,10 +228,10 @@ pub fn trusts(record: &ProjectRecord, project: &Path, source: &Source) -> bool {
     of_source(record, project, source).may_run()
 }
 
-/// Whether a file of the project's is trusted as it is now.
-pub fn trusts_file(record: &ProjectRecord, project: &Path, file: &Path) -> bool {
+/// Whether a file of the project's is trusted with these bytes: those that were read, for it may be another one by now.
+pub fn trusts_bytes(record: &ProjectRecord, project: &Path, file: &Path, bytes: &[u8]) -> bool {
     let known = record.trust.as_ref().and_then(|trust| trust.files.get(&key(project, file)));
-    known.is_some_and(|hash| std::fs::read(file).is_ok_and(|bytes| sha256_hex(&bytes) == *hash))
+    known.is_some_and(|hash| sha256_hex(bytes) == *hash)
 }
 
 /// Returns the files of a project that `leaf trust` in a directory records: those of its `.leaf` and `.autofork`, and every fork
@@ -244,7 +266,7 @@ pub fn keep_others(record: &ProjectRecord, project: &Path, files: &mut BTreeMap<
 }
 
 fn hash_of(project: &Path, key: &str) -> Option<String> {
-    Some(sha256_hex(&std::fs::read(project.join(key)).ok()?))
+    Some(sha256_hex(&read_plain(&project.join(key), LONGEST).ok()?))
 }
 
 /// Returns how the files of a project's `.leaf` and `.autofork` stand: its configuration counts where all of them are trusted.

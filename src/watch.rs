@@ -612,7 +612,7 @@ impl Asking {
             record,
             Path::new("/dev/null"),
             &print::question(&record.id, &ask.question),
-        );
+        )?;
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = Gated::start(command)?.go();
         let process = Process::of(i32::try_from(child.id()).unwrap_or(0));
@@ -620,7 +620,9 @@ impl Asking {
         if let Some(mut out) = child.stdout.take() {
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
-                let _ = out.read_to_end(&mut bytes);
+                let _ = out.by_ref().take(print::OUTPUT).read_to_end(&mut bytes);
+                // One that goes on is not stopped by a full pipe.
+                let _ = std::io::copy(&mut out, &mut std::io::sink());
                 // Nobody waits for it any more where this fails.
                 let _ = sender.send(bytes);
             });

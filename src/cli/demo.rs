@@ -1,7 +1,9 @@
 //! `leaf demo`: a first session, played through this very binary with events recorded from the real client, in a temporary
 //! state directory, with no account and no network.
 
+use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
@@ -138,7 +140,8 @@ impl Stage {
         let binary = std::env::current_exe().context("can't find this binary")?;
         let root = std::env::temp_dir().join(format!("{NAME}{:016x}", crate::ids::random_u64()?));
         let project = root.join("project");
-        std::fs::create_dir_all(&project).with_context(|| format!("can't make {}", project.display()))?;
+        let made = DirBuilder::new().mode(0o700).create(&root).and_then(|()| std::fs::create_dir(&project));
+        made.with_context(|| format!("can't make {}", project.display()))?;
         let mut command = Command::new(&binary);
         // In a group of its own: an interrupt from the keyboard ends the demo, and this one takes its things away.
         command.args(["demo", "--client"]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);

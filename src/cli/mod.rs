@@ -191,7 +191,9 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         _ => {}
     }
     let desk = Desk::new(WAIT)?;
-    let turn = desk.env.text("LEAF_TURN").and_then(|turn| turn.parse().ok());
+    let turn = desk.env.text("LEAF_TURN").map(|turn| turn.parse()).transpose();
+    // A run whose turn is none is nobody's, never main's (R118).
+    let turn = turn.map_err(|_| Refused::by("R118", "LEAF_TURN is set and names no turn: unset it"))?;
     let run = Run { desk, common: cli.common.clone(), agent: cli.agent_id, turn };
     run.check_mark()?;
     done(match cli.command {

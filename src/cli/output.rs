@@ -20,12 +20,12 @@ pub fn print(text: &str) -> Result<()> {
     written.and_then(|()| out.flush()).context("the output could not be written")
 }
 
-/// Prints one JSON value.
+/// Prints one JSON value. It drives a terminal no more than text does (R124).
 ///
 /// # Errors
 /// Where stdout can't be written.
 pub fn print_json(value: &impl Serialize) -> Result<()> {
-    print(&serde_json::to_string(value)?)
+    print(&text::harmless_json(&serde_json::to_string(value)?))
 }
 
 /// Whether somebody still reads stdout: a closed pipe tells without a write.

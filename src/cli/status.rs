@@ -258,7 +258,11 @@ pub fn run(run: &Run) -> Result<()> {
     sessions.sort_by_key(|session| session.active);
     sessions.reverse();
     let closed = if run.common.session.is_none() { closed(ended) } else { Vec::new() };
-    let trust = trust::standing(run)?;
+    // A project's files must not keep the rest from being seen.
+    let trust = trust::standing(run).unwrap_or_else(|error| {
+        damaged.push(format!("this project's files: {error:#}"));
+        Standing::default()
+    });
     if run.common.json {
         let format = crate::FORMAT;
         return output::print_json(&StatusJson { format, sessions, unread, stale, closed, damaged, trust });

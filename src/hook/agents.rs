@@ -1,6 +1,8 @@
 //! What hooks tell of agents: whose a call is (section 11), a fork's boundary (section 12), and the evidence of how runs begin and
 //! end (sections 6 and 13).
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
@@ -15,7 +17,7 @@ use crate::ids::{AgentId, DeliveryId, MessageId, SessionId, ThreadId, TurnId};
 use crate::page::Page;
 use crate::page::event::{By, pickup};
 use crate::page::view::{Thread, View};
-use crate::place::{Dir, Env};
+use crate::place::{Dir, Env, read_plain};
 use crate::pointer;
 use crate::rules::deliver::{Bundle, Gone};
 use crate::rules::holding::{Holder, Reading};
@@ -324,6 +326,9 @@ fn call(known: &Known, agent: Option<&AgentId>, event: &Event<'_>, marked: bool)
     }
 }
 
+/// A longer `meta.json` is none of the client's, bytes.
+const META: u64 = 1 << 20;
+
 /// What an agent's `meta.json` tells.
 #[derive(Deserialize)]
 struct Meta {
@@ -340,7 +345,7 @@ fn meta(event: &Event<'_>, agent: &AgentId) -> Option<Meta> {
     let transcript = event.transcript.as_deref()?;
     let directory = transcript.strip_suffix(".jsonl").unwrap_or(transcript);
     let path = format!("{directory}/subagents/agent-{agent}.meta.json");
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    serde_json::from_slice(&read_plain(Path::new(&path), META).ok()?).ok()
 }
 
 /// Decides another agent's call (R66).

@@ -1,16 +1,13 @@
 //! The guard's edge (R114, R115): what the disk says of a path, what is guarded in a session, and the words of a denial.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::OFlags;
 
 use crate::client::Event;
 use crate::ids::TurnId;
-use crate::place::Env;
+use crate::place::{Env, open_plain};
 use crate::rules::guard::{Change, Files, Ground, Guarded, Identity};
 use crate::scratch;
 use crate::session::record::SessionRecord;
@@ -48,11 +45,9 @@ impl Files for Disk {
     }
 
     fn text(&self, path: &Path) -> Option<String> {
-        // A fifo in its place must not hang the hook, nor a large file fill it.
-        let file = File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path).ok()?;
         let mut text = String::new();
-        let plain = file.metadata().is_ok_and(|found| found.is_file());
-        plain.then(|| file.take(SMALL).read_to_string(&mut text).ok()).flatten().map(|_| text)
+        open_plain(path).ok()?.take(SMALL).read_to_string(&mut text).ok()?;
+        Some(text)
     }
 }
 

@@ -1,23 +1,23 @@
 //! Where definitions are found: the roots above a directory and the user's own, walked in one pass that reads each file once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, Metadata};
-use std::io;
+use std::fs::{self, Metadata};
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::definition::{Fork, Found, Hook, SHADOWED, Source, Warning};
 use super::parse::{self, Context};
 use crate::ids::sha256_hex;
-use crate::place::{Env, canonical, plain};
+use crate::place::{Env, canonical, open_plain, plain};
 use crate::text::first_words;
 
 /// How deep below a root definitions may lie.
 const DEPTH: usize = 8;
 /// More entries than this are no definitions.
 const ENTRIES: usize = 10_000;
-/// A longer file is no definition, bytes.
-const LONGEST: u64 = 1 << 20;
+/// A longer file is no definition, and no configuration, bytes.
+pub const LONGEST: u64 = 1 << 20;
 /// The directories that make a directory a project.
 const MARKS: [&str; 2] = [".leaf", ".autofork"];
 
@@ -405,16 +405,11 @@ impl Walk {
 
 /// Reads a definition's file.
 fn read(path: &Path, buffer: &mut Vec<u8>) -> Result<(), String> {
-    let sentence = |error: io::Error| format!("can't be read ({})", plain(&error));
-    // Opening a fifo would hang.
-    let meta = fs::metadata(path).map_err(sentence)?;
-    if !meta.is_file() {
-        return Err("is no plain file".to_owned());
-    }
-    if meta.len() > LONGEST {
-        return Err("is longer than 1 MiB".to_owned());
-    }
-    let file = File::open(path).map_err(sentence)?;
-    io::Read::read_to_end(&mut io::Read::take(file, LONGEST), buffer).map_err(sentence)?;
-    Ok(())
+    let sentence = |error: io::Error| match error.kind() {
+        io::ErrorKind::InvalidInput => "is no plain file".to_owned(),
+        _ => format!("can't be read ({})", plain(&error)),
+    };
+    let file = open_plain(path).map_err(sentence)?;
+    file.take(LONGEST + 1).read_to_end(buffer).map_err(sentence)?;
+    if buffer.len() as u64 > LONGEST { Err("is longer than 1 MiB".to_owned()) } else { Ok(()) }
 }

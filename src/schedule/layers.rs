@@ -7,11 +7,11 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::definition::Client;
-use super::discovery::autofork_home;
+use super::discovery::{LONGEST, autofork_home};
 use super::duration;
 use super::record::Runner;
 use super::settings::{Candidates, Settings};
-use crate::place::{Env, plain};
+use crate::place::{Env, plain, read_plain};
 use crate::text::first_words;
 
 /// Keys of autofork's that once meant something, or mean nothing without a daemon.
@@ -40,21 +40,21 @@ pub enum Layer {
     Untrusted,
 }
 
-/// Reads the settings for a project. `trusted` tells whether a file of the project's is trusted as it is.
-pub fn load(env: &Env, project: &Path, trusted: impl Fn(&Path) -> bool) -> (Settings, Vec<String>) {
+/// Reads the settings for a project. `trusted` tells whether a file of the project's is trusted with these bytes.
+pub fn load(env: &Env, project: &Path, trusted: impl Fn(&Path, &[u8]) -> bool) -> (Settings, Vec<String>) {
     let mut reader = Reader::default();
     let users = autofork_home(env).map(|home| home.join("config.toml"));
     if let Some(file) = &users {
-        reader.file(file, Layer::User, false);
+        reader.file(file, |_| Layer::User, false);
     }
     let own = crate::config::file(env);
     if let Some(file) = &own {
-        reader.file(file, Layer::User, true);
+        reader.file(file, |_| Layer::User, true);
     }
     for (name, ours) in [(".autofork/config.toml", false), (".leaf/config.toml", true)] {
         let file = project.join(name);
         if file.is_file() && Some(&file) != users.as_ref() && Some(&file) != own.as_ref() {
-            let layer = if trusted(&file) { Layer::Trusted } else { Layer::Untrusted };
+            let layer = |bytes: &[u8]| if trusted(&file, bytes) { Layer::Trusted } else { Layer::Untrusted };
             reader.file(&file, layer, ours);
         }
     }
@@ -122,7 +122,8 @@ pub const OWN_KEYS: [&str; 2] = ["max_parallel", "run_timeout"];
 
 /// Returns the keys of one of autofork's files that mean the same here; those of a table each.
 pub fn known_keys(file: &Path) -> Vec<String> {
-    let table = std::fs::read_to_string(file).ok().and_then(|text| text.parse::<Table>().ok()).unwrap_or_default();
+    let text = read_plain(file, LONGEST).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let table = text.and_then(|text| text.parse::<Table>().ok()).unwrap_or_default();
     let mut found = Vec::new();
     for (key, value) in table.iter().filter(|(key, _)| KEYS.contains(&key.as_str())) {
         match value.as_table() {
@@ -140,15 +141,18 @@ struct Reader {
 }
 
 impl Reader {
-    fn file(&mut self, file: &Path, layer: Layer, ours: bool) {
+    fn file(&mut self, file: &Path, layer: impl Fn(&[u8]) -> Layer, ours: bool) {
         let shown = file.display().to_string();
-        let text = match std::fs::read_to_string(file) {
-            Ok(text) => text,
+        let bytes = match read_plain(file, LONGEST) {
+            Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
             // leaf's own is read, and complained of, by the configuration's reader too.
             Err(error) => return self.warnings.push(format!("{shown}: {}, and is passed over", plain(&error))),
         };
-        if let Err(error) = self.text(&text, &shown, layer, ours) {
+        let Ok(text) = str::from_utf8(&bytes) else {
+            return self.warnings.push(format!("{shown}: it isn't UTF-8, and is passed over"));
+        };
+        if let Err(error) = self.text(text, &shown, layer(&bytes), ours) {
             self.warnings.push(format!("{shown}: {}, and is passed over", error.message()));
         }
     }

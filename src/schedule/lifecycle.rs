@@ -177,7 +177,7 @@ pub enum Place {
 /// Starts a process that tells a session's hooks what they are owed, and doesn't wait for it. Where it can't be started, or is
 /// killed, the hooks are still owed it.
 pub fn start(record: &SessionRecord, place: Place) {
-    let mut args = vec![OsString::from("--session"), OsString::from(record.id.as_str())];
+    let mut args = vec![OsString::from(format!("--session={}", record.id))];
     if place == Place::Foreign {
         args.push("--foreign".into());
     }
@@ -304,8 +304,7 @@ impl Job {
         }
         // Without the plugin around it `leaf` may be on no PATH but this one.
         let leaf = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf));
-        let path = path.unwrap_or_default();
-        let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        let dirs: Vec<PathBuf> = path.iter().flat_map(std::env::split_paths).collect();
         if let Ok(path) = std::env::join_paths(dirs.iter().cloned().chain(leaf.filter(|leaf| !dirs.contains(leaf)))) {
             command.env("PATH", path);
         }

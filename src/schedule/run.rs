@@ -29,7 +29,7 @@ use crate::desk::Desk;
 use crate::errors;
 use crate::headless::{self, Gated};
 use crate::ids::{SessionId, TurnId, sha256_hex};
-use crate::place::{Dir, Env};
+use crate::place::{Dir, Env, open_plain};
 use crate::scratch;
 use crate::session::journal::{Cost, Entry};
 use crate::session::liveness::{Life, Process};
@@ -395,7 +395,10 @@ impl Hand {
         let directory = scratch::make(run.issue.run)?;
         let (input, output, errors) = (directory.join(PROMPT), directory.join(OUTPUT), directory.join(ERRORS));
         std::fs::write(&input, prompt)?;
-        let mut command = headless::command(&self.desk.env, &program, record, &input, &args.args());
+        let mut command = match headless::command(&self.desk.env, &program, record, &input, &args.args()) {
+            Ok(command) => command,
+            Err(error) => return failed(error.to_string()),
+        };
         command.stdout(File::create(&output)?).stderr(File::create(&errors)?);
         for (name, value) in environment(run, record) {
             command.env(name, value);
@@ -804,7 +807,7 @@ fn environment(run: &Run, record: &SessionRecord) -> [(&'static str, String); 9]
 fn left(output: &Path, errors: &Path, success: bool) -> Output {
     let read = |file: &Path| {
         let mut bytes = Vec::new();
-        let _ = File::open(file).map(|file| file.take(LONGEST).read_to_end(&mut bytes));
+        let _ = open_plain(file).map(|file| file.take(LONGEST).read_to_end(&mut bytes));
         bytes
     };
     let bytes = read(output);

@@ -74,10 +74,10 @@ fn stat(pid: i32) -> Option<Stat> {
     })
 }
 
-/// Asks `ps`, the one portable way without unsafe code.
+/// Asks `ps`, the one portable way without unsafe code; by its place, so that no PATH names another.
 #[cfg(not(target_os = "linux"))]
 fn stat(pid: i32) -> Option<Stat> {
-    let output = std::process::Command::new("ps")
+    let output = std::process::Command::new("/bin/ps")
         .args(["-o", "ppid=,state=,lstart=", "-p", &pid.to_string()])
         .env("LC_ALL", "C")
         .output()

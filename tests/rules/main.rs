@@ -43,6 +43,8 @@ mod s18_guard;
 mod s18_seen;
 mod s18_skill;
 mod s18_ways;
+mod s19_hostile;
+mod s19_planted;
 mod s19_trust;
 mod s20_definitions;
 mod s20_lifecycle;

@@ -1,13 +1,13 @@
 //! Claude Code without a terminal (`claude -p`): how a copy of a session is asked one question, how one works beside it, and what
 //! such a run leaves as output. Measured on 2.1.332.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::ids::SessionId;
+use crate::place::open_plain;
 use crate::session::journal::Cost;
 
 /// How many requests a working run may make: one that goes round in circles ends (R119).
@@ -15,7 +15,7 @@ const TURNS: &str = "60";
 /// How much of a transcript's end is read for the session's permission mode, bytes.
 const TAIL: u64 = 1 << 20;
 /// What a run's output may be at most, bytes.
-const OUTPUT: u64 = 8 << 20;
+pub const OUTPUT: u64 = 8 << 20;
 
 /// What the client puts into the environment of what it starts: a run of its own must not take them for its own.
 const INHERITED: [&str; 14] = [
@@ -139,7 +139,7 @@ pub fn mode(transcript: &Path) -> Option<String> {
         #[serde(rename = "permissionMode")]
         mode: String,
     }
-    let mut file = File::open(transcript).ok()?;
+    let mut file = open_plain(transcript).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
     let mut bytes = Vec::new();
@@ -230,7 +230,7 @@ fn is_result(value: &serde_json::Value) -> bool {
 /// Reads the output file of a run.
 pub fn read_output(file: &Path) -> Output {
     let mut bytes = Vec::new();
-    let read = File::open(file).map(|file| file.take(OUTPUT).read_to_end(&mut bytes));
+    let read = open_plain(file).map(|file| file.take(OUTPUT).read_to_end(&mut bytes));
     match read {
         Ok(Ok(_)) => output(&bytes),
         Ok(Err(_)) | Err(_) => Output { failed: true, ..Output::default() },

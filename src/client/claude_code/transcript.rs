@@ -1,12 +1,12 @@
 //! The client's transcript of a session: what its main said. Measured on 2.1.332.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::clock::Ts;
+use crate::place::open_plain;
 
 /// How much of a transcript's end is read, bytes.
 const TAIL: u64 = 16 << 20;
@@ -91,7 +91,7 @@ fn context_in(bytes: &[u8]) -> Option<(u64, Option<String>)> {
 }
 
 fn tail(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
+    let mut file = open_plain(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     let mut bytes = Vec::new();
