@@ -20,11 +20,17 @@ pub fn at(times: &mut [Duration], percent: usize) -> f64 {
 }
 
 /// Runs a process with this input through a pipe, as a client runs a hook, and reads what it prints: how long that took to its end,
-/// and what it printed. All of the input lies in the pipe before the clock starts, where it fits.
-pub fn timed(mut command: Command, input: &[u8]) -> (Duration, Vec<u8>) {
+/// and what it printed, unless that `discards` it. All of the input lies in the pipe before the clock starts, where it fits.
+pub fn timed(mut command: Command, input: &[u8], discards: bool) -> (Duration, Vec<u8>) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let (mut out, into) = std::io::pipe().unwrap();
-    command.stdin(reader).stdout(into).stderr(Stdio::null());
+    let stdout = if discards {
+        drop(into);
+        Stdio::null()
+    } else {
+        into.into()
+    };
+    command.stdin(reader).stdout(stdout).stderr(Stdio::null());
     let fits = input.len() < PIPE;
     if fits {
         writer.write_all(input).unwrap();

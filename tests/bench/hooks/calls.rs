@@ -87,6 +87,6 @@ fn under(row: &Row, tool: &str, options: &[&str]) -> Option<String> {
     let output = command.stdin(input).stderr(Stdio::null()).output();
     let changed = row.scene.restore();
     let output = output.ok().filter(|output| output.status.success())?;
-    row.check(&output.stdout, changed);
+    assert_eq!(row.wrong(&output.stdout, changed), None, "under {tool}");
     fs::read_to_string(file).ok()
 }

@@ -100,7 +100,6 @@ fn state() -> Scene {
     let text = "which port does the dev server use, and where is that set? ".repeat(3);
     let messages: Vec<_> = (0..40).map(|n| json!({"id": n, "text": text, "delivered": n < 39})).collect();
     fs::write(state.join("state.json"), json!({"messages": messages}).to_string()).unwrap();
-    fs::write(state.join("state.lock"), "").unwrap();
     Scene::of(state.clone(), state, environment(), Box::new(dir))
 }
 

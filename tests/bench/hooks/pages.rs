@@ -128,6 +128,7 @@ fn play(desk: &Desk, events: usize, threads: usize) -> (std::collections::BTreeM
     drop(pen);
     let waiting = waiting.unwrap();
     session.ask(&["thread", "reply", &waiting.0, "It is being looked at.", "--unasked"]);
+    session.boundary().silent_or_context();
     session.boundary().silent();
 
     let mut pen = Pen::new(desk, &session);

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::desk::{Desk, copy_tree, walk};
+use crate::timing::timed;
 
 /// A process to run, which any thread can.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Spec {
     pub args: Vec<String>,
     pub env: BTreeMap<String, String>,
     pub input: Vec<u8>,
+    /// What it prints goes to /dev/null, not into a pipe.
+    pub discards: bool,
 }
 
 impl Spec {
@@ -32,6 +35,11 @@ impl Spec {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().envs(&self.env);
         command
+    }
+
+    /// Runs it: how long it took, and what it printed.
+    pub fn timed(&self) -> (Duration, Vec<u8>) {
+        timed(self.command(), &self.input, self.discards)
     }
 }
 
@@ -92,18 +100,15 @@ impl Scene {
         Scene { cwd, env, state, copy, files: RefCell::new(files), directories, _keep: keep }
     }
 
-    /// Puts everything back: how many files were not as they had been.
-    ///
-    /// # Panics
-    /// Where a hook failed and said so.
-    pub fn restore(&self) -> usize {
+    /// Puts everything back: how many files were not as they had been, and what hooks that failed said of it, line by line.
+    pub fn restore(&self) -> (usize, String) {
         let mut files = self.files.borrow_mut();
         let (now, directories) = look(&self.state);
-        let mut changed = 0;
+        let (mut changed, mut errors) = (0, String::new());
         for (name, _) in now.iter().filter(|(name, _)| !files.contains_key(*name)) {
             let path = self.state.join(name);
             if name.file_name().is_some_and(|name| name == "errors.log") {
-                panic!("a hook failed: {}", fs::read_to_string(path).unwrap_or_default());
+                errors = fs::read_to_string(&path).unwrap();
             }
             fs::remove_file(path).unwrap();
             changed += 1;
@@ -131,7 +136,7 @@ impl Scene {
             }
             *mark = Mark::of(&path).unwrap();
         }
-        changed
+        (changed, errors)
     }
 
     /// Appends to the scene's only page log.
@@ -167,6 +172,7 @@ impl Scene {
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             env: self.env.clone(),
             input: input.to_owned(),
+            discards: false,
         }
     }
 }

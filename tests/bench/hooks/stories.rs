@@ -94,7 +94,7 @@ pub fn rows(bare: &Rc<Scene>) -> Vec<Row> {
         "leaf",
     ];
     let word = |row: &Row| {
-        let first = row.name.split([',', ' ']).next().unwrap_or_default();
+        let first = row.name.split([',', ' ', ':']).next().unwrap_or_default();
         order.iter().position(|name| name.split(' ').next() == Some(first)).unwrap_or(order.len())
     };
     rows.sort_by_key(word);
@@ -249,7 +249,7 @@ fn with_fork() -> Vec<Row> {
         of.add("PreToolUse Bash names leaf, beside a fork: noted", &mains, Says::Nothing, true);
         of.add("PreToolUse Bash of a fork", &call("grep -rn port src"), Says::Nothing, false);
         of.add("PreToolUse Bash of a fork names leaf: marked", &call("leaf thread list"), Says::Rewrites, true);
-        of.add("PreToolUse Bash of a fork, git commit: refused", &call("git commit -m x"), Says::Denies, true);
+        of.add("PreToolUse Bash of a fork, rm: refused", &call("rm -rf src"), Says::Denies, true);
         of.add("PreToolUse Write of a fork: refused", &payloads["write"], Says::Denies, true);
         of.add("PostToolBatch, of a fork, nothing new", &payloads["batch"], Says::Nothing, false);
         of.add_later("PostToolBatch, of a fork, renews", &payloads["batch"], Says::Nothing, true);
