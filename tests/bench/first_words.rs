@@ -11,6 +11,9 @@ mod client;
 #[path = "../support/model.rs"]
 #[allow(dead_code)]
 mod model;
+#[path = "timing.rs"]
+#[allow(dead_code)]
+mod timing;
 
 use std::fs;
 use std::path::PathBuf;
@@ -41,7 +44,7 @@ fn model(request: &Request) -> Reply {
 }
 
 fn main() {
-    let runs = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(50);
+    let runs = timing::runs(50);
     println!("from the start of `leaf thread new` to what stands in the page's log, ms, {runs} runs each");
     println!("{:<24}{:>8}{:>8}{:>8}{:>8}", "", "p50", "p90", "p99", "most");
     for busy in [false, true] {
@@ -109,7 +112,6 @@ fn log(client: &Client) -> PathBuf {
 }
 
 fn show(what: &str, times: &mut [Duration]) {
-    times.sort();
-    let at = |percent: usize| times[((times.len() * percent).div_ceil(100)).max(1) - 1].as_secs_f64() * 1000.0;
-    println!("{what:<24}{:>8.0}{:>8.0}{:>8.0}{:>8.0}", at(50), at(90), at(99), at(100));
+    let [half, nine, most, all] = [50, 90, 99, 100].map(|percent| timing::at(times, percent));
+    println!("{what:<24}{half:>8.0}{nine:>8.0}{most:>8.0}{all:>8.0}");
 }

@@ -6,10 +6,13 @@
 
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "timing.rs"]
+mod timing;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -19,7 +22,7 @@ const LEAF: &str = env!("CARGO_BIN_EXE_leaf");
 type Row<'a> = (&'a str, Box<dyn FnMut(usize) -> Duration + 'a>);
 
 fn main() {
-    let runs = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(40);
+    let runs = timing::runs(40);
     let peer = Command::new("autofork").arg("--version").stdout(Stdio::null()).status().is_ok();
     let few = Place::new(0);
     let many = Place::new(1000);
@@ -29,10 +32,10 @@ fn main() {
         place.begin("s");
     }
     let mut rows: Vec<Row<'_>> = vec![
-        ("true", Box::new(|_| timed(&mut few.command("true", &[]), None))),
-        ("leaf forks, 1,000 files", Box::new(|_| timed(&mut many.leaf(&["forks", "--json"]), None))),
-        ("leaf schedule, 1,000 files", Box::new(|_| timed(&mut many.leaf(&["schedule", "s", "--json"]), None))),
-        ("leaf schedule, no file", Box::new(|_| timed(&mut few.leaf(&["schedule", "s", "--json"]), None))),
+        ("true", Box::new(|_| timed(few.command("true", &[]), ""))),
+        ("leaf forks, 1,000 files", Box::new(|_| timed(many.leaf(&["forks", "--json"]), ""))),
+        ("leaf schedule, 1,000 files", Box::new(|_| timed(many.leaf(&["schedule", "s", "--json"]), ""))),
+        ("leaf schedule, no file", Box::new(|_| timed(few.leaf(&["schedule", "s", "--json"]), ""))),
         ("prompt hook, no file", Box::new(|_| few.hook("s", "UserPromptSubmit", json!({"prompt": "go on"})))),
         ("prompt hook, 1,000 files", Box::new(|_| many.hook("s", "UserPromptSubmit", json!({"prompt": "go on"})))),
         (
@@ -54,10 +57,7 @@ fn main() {
         ),
     ];
     if peer {
-        rows.push((
-            "autofork forks, 1,000 files",
-            Box::new(|_| timed(&mut many.command("autofork", &["forks"]), None)),
-        ));
+        rows.push(("autofork forks, 1,000 files", Box::new(|_| timed(many.command("autofork", &["forks"]), ""))));
         for (name, place, verb, event, more) in [
             (
                 "autofork prompt hook, 1,000",
@@ -72,7 +72,7 @@ fn main() {
                 name,
                 Box::new(move |n| {
                     let payload = place.payload(&format!("p{n}"), event, more.clone());
-                    timed(&mut place.command("autofork", &["hook", verb]), Some(&payload))
+                    timed(place.command("autofork", &["hook", verb]), &payload)
                 }),
             ));
         }
@@ -89,20 +89,14 @@ fn main() {
     }
     println!("{runs} runs each, interleaved; ms, and multiples of `true`");
     println!("{:<32}{:>9}{:>9}{:>9}{:>9}", "", "p50", "p90", "most", "x true");
-    let base = median(&mut times[0].clone());
+    let base = timing::at(&mut times[0], 50);
     for ((name, _), times) in rows.iter().zip(&mut times) {
-        times.sort();
-        let at = |percent: usize| times[((times.len() * percent).div_ceil(100)).max(1) - 1].as_secs_f64() * 1000.0;
-        println!("{name:<32}{:>9.2}{:>9.2}{:>9.2}{:>9.1}", at(50), at(90), at(100), at(50) / base);
+        let [half, nine, most] = [50, 90, 100].map(|percent| timing::at(times, percent));
+        println!("{name:<32}{half:>9.2}{nine:>9.2}{most:>9.2}{:>9.1}", half / base);
     }
     if !peer {
         println!("autofork is not on PATH (cargo install autofork autofork-daemon): it is left out");
     }
-}
-
-fn median(times: &mut [Duration]) -> f64 {
-    times.sort();
-    times[times.len() / 2].as_secs_f64() * 1000.0
 }
 
 /// A home and a project of its own, with so many of the user's own idle forks.
@@ -147,7 +141,6 @@ impl Place {
             .env("HOME", self.path("home"))
             .current_dir(self.path("project"));
         command.env("CLAUDE_PID", std::process::id().to_string()).env("CLAUDE_CODE_SESSION_ATTENDED", "1");
-        command.stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
 
@@ -168,7 +161,7 @@ impl Place {
 
     fn hook(&self, session: &str, event: &str, more: Value) -> Duration {
         let payload = self.payload(session, event, more);
-        timed(&mut self.leaf(&["hook"]), Some(&payload))
+        timed(self.leaf(&["hook"]), &payload)
     }
 
     /// A session that the person used, and that is idle.
@@ -193,16 +186,7 @@ impl Place {
     }
 }
 
-/// Runs a process with this input, to its end.
-fn timed(command: &mut Command, input: Option<&str>) -> Duration {
-    let file = input.map(|text| {
-        let mut file = tempfile::tempfile().unwrap();
-        std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
-        std::io::Seek::rewind(&mut file).unwrap();
-        file
-    });
-    command.stdin(file.map_or_else(Stdio::null, Stdio::from));
-    let since = Instant::now();
-    command.status().unwrap();
-    since.elapsed()
+/// Runs a process with this input: how long it took.
+fn timed(command: Command, input: &str) -> Duration {
+    timing::timed(command, input.as_bytes(), false).0
 }

@@ -326,7 +326,8 @@ impl<'d> Session<'d> {
         self
     }
 
-    fn env(&self) -> BTreeMap<String, String> {
+    /// What its hooks and its Bash tool have in their environment.
+    pub fn env(&self) -> BTreeMap<String, String> {
         let mut env = self.desk.env();
         env.extend([
             ("CLAUDECODE".into(), "1".into()),
