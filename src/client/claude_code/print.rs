@@ -188,10 +188,9 @@ pub fn output(bytes: &[u8]) -> Output {
     match serde_json::from_slice::<Whole>(bytes) {
         Ok(whole) => {
             let used = &whole.usage;
-            let tokens = used.input_tokens
-                + used.output_tokens
-                + used.cache_read_input_tokens
-                + used.cache_creation_input_tokens;
+            let parts =
+                [used.input_tokens, used.output_tokens, used.cache_read_input_tokens, used.cache_creation_input_tokens];
+            let tokens = parts.into_iter().fold(0, u64::saturating_add);
             let text = match whole.result {
                 Some(result) if !result.is_empty() => result,
                 _ => whole.errors.join("; "),
@@ -287,6 +286,8 @@ mod tests {
             "No conversation found with session ID: x"
         );
         assert_eq!(output(b""), Output { failed: true, ..Output::default() });
+        let endless = format!(r#"{{"result":"x","usage":{{"input_tokens":{0},"output_tokens":{0}}}}}"#, u64::MAX);
+        assert_eq!(output(endless.as_bytes()).cost.tokens, Some(u64::MAX));
     }
 
     #[test]
