@@ -6,7 +6,6 @@ mod guard;
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -46,30 +45,24 @@ const WAIT: Duration = Duration::from_secs(2);
 const PAYLOAD_LIMIT: u64 = 32 << 20;
 
 /// Runs one hook event from stdin.
-pub fn run() -> ExitCode {
+pub fn run() {
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(PAYLOAD_LIMIT + 1).read_to_end(&mut bytes);
     if bytes.len() as u64 > PAYLOAD_LIMIT {
         // The client must be able to write all of it.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        errors::note("hook: the payload is larger than 32 MiB");
-        return ExitCode::SUCCESS;
+        return errors::note("hook: the payload is larger than 32 MiB");
     }
     if let Err(error) = read {
-        errors::note(&format!("hook: the payload can't be read: {error}"));
-        return ExitCode::SUCCESS;
+        return errors::note(&format!("hook: the payload can't be read: {error}"));
     }
-    let event = match claude_code::read(&bytes) {
-        Ok(event) => event,
-        Err(error) => {
-            errors::note(&format!("hook: {error}"));
-            return ExitCode::SUCCESS;
-        }
+    let done = match claude_code::read(&bytes) {
+        Ok(event) => handle(&event),
+        Err(error) => return errors::note(&format!("hook: {error}")),
     };
-    if let Err(error) = handle(&event) {
+    if let Err(error) = done {
         errors::note(&format!("hook: {error:#}"));
     }
-    ExitCode::SUCCESS
 }
 
 fn handle(event: &Event<'_>) -> Result<()> {
