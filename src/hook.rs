@@ -4,13 +4,13 @@
 mod agents;
 mod guard;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::client::claude_code::{self, CONTEXT_LIMIT};
+use crate::client::claude_code::{self, CONTEXT_LIMIT, intake};
 use crate::client::{Agent, Decision, Event, Prompted, Source, Task, What};
 use crate::clock::Ts;
 use crate::context;
@@ -46,16 +46,11 @@ const PAYLOAD_LIMIT: u64 = 32 << 20;
 
 /// Runs one hook event from stdin.
 pub fn run() {
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(PAYLOAD_LIMIT + 1).read_to_end(&mut bytes);
-    if bytes.len() as u64 > PAYLOAD_LIMIT {
-        // The client must be able to write all of it.
-        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        return errors::note("hook: the payload is larger than 32 MiB");
-    }
-    if let Err(error) = read {
-        return errors::note(&format!("hook: the payload can't be read: {error}"));
-    }
+    let bytes = match intake::read(std::io::stdin().lock(), PAYLOAD_LIMIT) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return errors::note("hook: the payload is larger than 32 MiB"),
+        Err(error) => return errors::note(&format!("hook: the payload can't be read: {error}")),
+    };
     let done = match claude_code::read(&bytes) {
         Ok(event) => handle(&event),
         Err(error) => return errors::note(&format!("hook: {error}")),
