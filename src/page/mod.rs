@@ -13,7 +13,7 @@ use crate::FORMAT;
 use crate::clock::Ts;
 use crate::ids::{EventId, IdKey, PageId, SessionId};
 use crate::lock::{self, Deadline};
-use crate::place::{Dir, PlaceError};
+use crate::place::{Dir, PlaceError, Stamp};
 use crate::session::liveness::{Life, Process};
 use log::Log;
 use view::View;
@@ -41,7 +41,7 @@ pub struct PageRecord {
 }
 
 /// A page of the state directory, not locked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Page {
     /// The page's slug.
     pub id: PageId,
@@ -49,6 +49,8 @@ pub struct Page {
     pub dir: Dir,
     /// Its record, as read when the page was opened or locked.
     pub record: PageRecord,
+    /// The record's stamp then, where any change since has another.
+    stamp: Option<Stamp>,
 }
 
 /// The name of the page log.
@@ -66,10 +68,12 @@ impl Page {
     /// # Errors
     /// Where its record can't be read.
     pub fn open(home: &Dir, id: &PageId) -> Result<Option<Page>> {
-        let Some(pages) = home.sub("pages")? else { return Ok(None) };
-        let Some(dir) = pages.sub(id.as_str())? else { return Ok(None) };
+        let Some(dir) = home.below(&["pages", id.as_str()])? else { return Ok(None) };
         match read_record(&dir)? {
-            Some(record) => Ok(Some(Page { id: id.clone(), dir, record })),
+            Some((record, stamp)) => {
+                let stamp = Some(stamp).filter(Stamp::is_settled);
+                Ok(Some(Page { id: id.clone(), dir, record, stamp }))
+            }
             None => Ok(None),
         }
     }
@@ -124,9 +128,13 @@ impl Page {
     pub fn lock(self, deadline: Deadline) -> Result<LockedPage> {
         let mut log = Log::open_to_write(&self.dir)?;
         lock::exclusive(log.file(), deadline)?;
-        let record = read_record(&self.dir)?.with_context(|| format!("page {} is gone", self.id))?;
-        let view = snapshot::load(&self.dir, record.key, &mut log)?;
-        Ok(LockedPage { page: Page { record, ..self }, log, view })
+        let mut page = self;
+        if page.stamp.is_none() || page.dir.stamp(&[RECORD])? != page.stamp {
+            (page.record, _) = read_record(&page.dir)?.with_context(|| format!("page {} is gone", page.id))?;
+            page.stamp = None;
+        }
+        let view = snapshot::load(&page.dir, page.record.key, &mut log)?;
+        Ok(LockedPage { page, log, view })
     }
 
     /// Returns the directory of the page's pointers.
@@ -162,10 +170,10 @@ fn abandon(dir: &Dir) {
     let _ = std::fs::remove_dir(dir.path());
 }
 
-fn read_record(dir: &Dir) -> Result<Option<PageRecord>> {
-    let Some(bytes) = dir.read(RECORD)? else { return Ok(None) };
+fn read_record(dir: &Dir) -> Result<Option<(PageRecord, Stamp)>> {
+    let Some((bytes, stamp)) = dir.read_below(&[RECORD])? else { return Ok(None) };
     serde_json::from_slice(&bytes)
-        .map(Some)
+        .map(|record| Some((record, stamp)))
         .with_context(|| format!("{} is damaged: `leaf doctor` says more", dir.path().join(RECORD).display()))
 }
 
@@ -229,7 +237,8 @@ impl LockedPage {
     /// As [`LockedPage::append`].
     pub fn close_torn_line(&mut self) -> Result<()> {
         self.check_writable()?;
-        if self.log.size()? > self.view.offset {
+        // Nobody else writes under its lock: it ends where it was read to.
+        if self.log.end() > self.view.offset {
             self.log.append(b"", false)?;
             let tail = self.log.read_from(self.view.offset)?;
             self.view.fold(self.page.record.key, &tail);
@@ -245,6 +254,7 @@ impl LockedPage {
         self.check_writable()?;
         self.page.dir.replace(RECORD, &serde_json::to_vec(&record)?, true)?;
         self.page.record = record;
+        self.page.stamp = None;
         Ok(())
     }
 
