@@ -2,16 +2,17 @@
 //! errors.log, silent for the client, exit 0; but for identity, which fails closed (R73).
 
 mod agents;
+pub mod gate;
 mod guard;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use gate::Found;
 
-use crate::client::claude_code::{self, CONTEXT_LIMIT};
+use crate::client::claude_code::{self, CONTEXT_LIMIT, intake};
 use crate::client::{Agent, Decision, Event, Prompted, Source, Task, What};
 use crate::clock::Ts;
 use crate::context;
@@ -46,30 +47,19 @@ const WAIT: Duration = Duration::from_secs(2);
 const PAYLOAD_LIMIT: u64 = 32 << 20;
 
 /// Runs one hook event from stdin.
-pub fn run() -> ExitCode {
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(PAYLOAD_LIMIT + 1).read_to_end(&mut bytes);
-    if bytes.len() as u64 > PAYLOAD_LIMIT {
-        // The client must be able to write all of it.
-        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-        errors::note("hook: the payload is larger than 32 MiB");
-        return ExitCode::SUCCESS;
-    }
-    if let Err(error) = read {
-        errors::note(&format!("hook: the payload can't be read: {error}"));
-        return ExitCode::SUCCESS;
-    }
-    let event = match claude_code::read(&bytes) {
-        Ok(event) => event,
-        Err(error) => {
-            errors::note(&format!("hook: {error}"));
-            return ExitCode::SUCCESS;
-        }
+pub fn run() {
+    let bytes = match intake::read(std::io::stdin().lock(), PAYLOAD_LIMIT) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return errors::note("hook: the payload is larger than 32 MiB"),
+        Err(error) => return errors::note(&format!("hook: the payload can't be read: {error}")),
     };
-    if let Err(error) = handle(&event) {
+    let done = match claude_code::read(&bytes) {
+        Ok(event) => handle(&event),
+        Err(error) => return errors::note(&format!("hook: {error}")),
+    };
+    if let Err(error) = done {
         errors::note(&format!("hook: {error:#}"));
     }
-    ExitCode::SUCCESS
 }
 
 fn handle(event: &Event<'_>) -> Result<()> {
@@ -88,26 +78,35 @@ fn handle(event: &Event<'_>) -> Result<()> {
         What::Shell { shell, command, input } => say(&event.what, &agents::identity(event, *shell, command, input)),
         What::Edit { tool, input } => say(&event.what, &agents::edit(event, tool, input)),
         What::Launch { fork, prompt, input } => say(&event.what, &agents::launch(event, *fork, prompt, input)),
-        What::Launched { .. } | What::NotLaunched { .. } | What::TaskStopped(_) => agents::evidence(event),
+        What::Launched { .. } | What::NotLaunched { .. } | What::TaskStopped(_) => agents::evidence(event).map(drop),
         _ if event.agent != Agent::Main => agents::event(event),
         What::AgentStarted | What::AgentStopped { .. } => Ok(()),
         What::SessionStart(source) => start(event, *source),
         What::Prompt(prompted) => {
-            if matches!(prompted, Prompted::Notification(_)) {
-                agents::evidence(event)?;
-            }
-            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.prompt(prompted))
+            let told = matches!(prompted, Prompted::Notification(_));
+            let hook = if told { Hook::after_evidence(event)? } else { Hook::open(event, true)? };
+            hook.map_or(Ok(()), |hook| hook.prompt(prompted))
         }
-        What::Boundary { .. } => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.boundary()),
+        What::Boundary { .. } => boundary(event),
         What::Stop { again, background } => {
-            if background.is_some() {
-                agents::evidence(event)?;
-            }
-            Hook::open(event, true)?.map_or(Ok(()), |hook| hook.stop(*again, background.as_deref().unwrap_or_default()))
+            let hook = if background.is_some() { Hook::after_evidence(event)? } else { Hook::open(event, true)? };
+            hook.map_or(Ok(()), |hook| hook.stop(*again, background.as_deref().unwrap_or_default()))
         }
         What::StopFailure(_) => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.end(Evidence::StopFailure)),
         What::SessionEnd(reason) => Hook::open(event, false)?.map_or(Ok(()), |hook| hook.session_end(reason)),
     }
+}
+
+/// Takes main's boundary: the short way, where an earlier one's silence stands.
+fn boundary(event: &Event<'_>) -> Result<()> {
+    let desk = Desk::new(WAIT)?;
+    let Some(home) = desk.home()? else { return Ok(()) };
+    let found = Found::look(&desk, &home, &event.session);
+    if found.as_ref().is_some_and(|found| found.is_shut(&desk, &home, &event.session)) {
+        return Ok(());
+    }
+    let session = Session::open(&home, &event.session)?;
+    Hook::of(desk, home, event, session, false)?.map_or(Ok(()), |hook| hook.boundary(found))
 }
 
 /// Writes the client's answer: exactly one JSON object, or nothing.
@@ -127,17 +126,20 @@ fn start(event: &Event<'_>, source: Source) -> Result<()> {
     let goes_on = source == Source::Compact
         && known.as_ref().is_some_and(|session| standing(&desk, &session.record) == Standing::Own);
     let mut notes = Vec::new();
-    if !goes_on {
-        begin(&desk, &home, event, source.word())?;
-        end_older(&desk, &home, event)?;
-        if matches!(source, Source::Clear | Source::Resume) {
-            take_over_process(&desk, &home, event, |_| true)?;
+    let session = match known {
+        Some(known) if goes_on => known,
+        known => {
+            let begun = begin(&desk, &home, event, known, source.word())?;
+            end_older(&desk, &home, &begun)?;
+            let took =
+                matches!(source, Source::Clear | Source::Resume) && take_over_process(&desk, &home, event, |_| true)?;
+            let begun = if took { open_again(&home, event)? } else { begun };
+            notes = inherit(&desk, &home, &begun)?;
+            if notes.is_empty() { begun } else { open_again(&home, event)? }
         }
-        if let Some(session) = Session::open(&home, &event.session)? {
-            notes = inherit(&desk, &home, &session)?;
-        }
-    }
-    let Some(hook) = Hook::open(event, false)? else { return Ok(()) };
+    };
+    let deadline = desk.deadline();
+    let hook = Hook { desk, home, event, deadline, session };
     let mut output = Output { text: notes.iter().map(|note| format!("leaf: {note}\n")).collect(), ..Output::default() };
     hook.recover(matches!(source, Source::Compact | Source::Resume), &mut output)?;
     hook.finish(output)?;
@@ -147,6 +149,10 @@ fn start(event: &Event<'_>, source: Source) -> Result<()> {
         lifecycle::start_sweep();
     }
     Ok(())
+}
+
+fn open_again(home: &Dir, event: &Event<'_>) -> Result<Session> {
+    Session::open(home, &event.session)?.context("the session is gone")
 }
 
 /// Whose session a hook's process speaks for (R112).
@@ -172,11 +178,12 @@ fn standing(desk: &Desk, record: &SessionRecord) -> Standing {
     }
 }
 
-/// Begins a generation: it ends the older one's open turns (Words: *generation*), and its client is the session's (R112).
-fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()> {
+/// Begins a generation of a session that may be `known`: it ends the older one's open turns (Words: *generation*), and its client is
+/// the session's (R112).
+fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, known: Option<Session>, source: &str) -> Result<Session> {
     let now = desk.now();
     let cwd = canonical(Path::new(event.cwd.as_ref())).to_string_lossy().into_owned();
-    let known = match Session::open(home, &event.session)? {
+    let known = match known {
         Some(known) => known,
         None => Session::make(home, &desk.fresh_record(home, &event.session, cwd.clone()), desk.deadline())?,
     };
@@ -233,12 +240,12 @@ fn begin(desk: &Desk, home: &Dir, event: &Event<'_>, source: &str) -> Result<()>
         moved_to: None,
         ..session.session.record.clone()
     };
-    session.replace_record(record)
+    session.replace_record(record)?;
+    Ok(session.session.clone())
 }
 
 /// Ends the open turns of forks of an older generation (Words: *generation*).
-fn end_older(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
-    let Some(session) = Session::open(home, &event.session)? else { return Ok(()) };
+fn end_older(desk: &Desk, home: &Dir, session: &Session) -> Result<()> {
     if session.state()?.forks.iter().any(|turn| turn.ended.is_none()) {
         for page in desk.held(home, &session.record)? {
             Transaction::open(desk, page, desk.deadline())?.settle()?;
@@ -248,19 +255,25 @@ fn end_older(desk: &Desk, home: &Dir, event: &Event<'_>) -> Result<()> {
 }
 
 /// Takes over the pages, known agents and unread lines of the session that just ended in this process (R109). A client has one
-/// session at a time: another of its process that went nowhere has ended, though the hook that was to say so was killed.
-fn take_over_process(desk: &Desk, home: &Dir, event: &Event<'_>, wanted: impl Fn(&Session) -> bool) -> Result<()> {
-    let Some(process) = desk.client() else { return Ok(()) };
-    let mut before: Vec<Session> = Session::all(home)?
-        .into_iter()
-        .filter(|session| session.record.id != event.session && session.record.process.as_ref() == Some(&process))
-        .filter(|session| session.record.moved_to.is_none() && wanted(session))
+/// session at a time: another of its process that went nowhere has ended, though the hook that was to say so was killed. Returns
+/// whether there was one.
+fn take_over_process(desk: &Desk, home: &Dir, event: &Event<'_>, wanted: impl Fn(&Session) -> bool) -> Result<bool> {
+    let Some(process) = desk.client() else { return Ok(false) };
+    let of_process = |record: &SessionRecord| {
+        record.id != event.session && record.process.as_ref() == Some(&process) && record.moved_to.is_none()
+    };
+    let mut before: Vec<Session> = Session::keys(home)?
+        .iter()
+        .filter(|key| SessionRecord::read(home, key).is_some_and(|record| of_process(&record)))
+        .filter_map(|key| Session::open_key(home, key).ok().flatten())
+        .filter(|session| of_process(&session.record) && wanted(session))
         .collect();
     before.sort_by_key(|session| session.record.ended.unwrap_or(desk.now()));
+    let any = !before.is_empty();
     for before in before {
         take_over(desk, home, event, before)?;
     }
-    Ok(())
+    Ok(any)
 }
 
 fn take_over(desk: &Desk, home: &Dir, event: &Event<'_>, before: Session) -> Result<()> {
@@ -391,17 +404,37 @@ impl<'a> Hook<'a> {
         let desk = Desk::new(WAIT)?;
         let home = if begins { Some(desk.make_home()?) } else { desk.home()? };
         let Some(home) = home else { return Ok(None) };
+        let session = Session::open(&home, &event.session)?;
+        Hook::of(desk, home, event, session, begins)
+    }
+
+    /// As [`Hook::open`] where it begins, after the event was taken as evidence of what runs besides.
+    fn after_evidence(event: &'a Event<'a>) -> Result<Option<Hook<'a>>> {
+        match agents::evidence(event)? {
+            Some((desk, home, session)) => Hook::of(desk, home, event, Some(session), true),
+            None => Hook::open(event, true),
+        }
+    }
+
+    /// As [`Hook::open`], of what was opened already.
+    fn of(
+        desk: Desk,
+        home: Dir,
+        event: &'a Event<'a>,
+        session: Option<Session>,
+        begins: bool,
+    ) -> Result<Option<Hook<'a>>> {
         let deadline = desk.deadline();
-        let mut session = Session::open(&home, &event.session)?;
+        let mut session = session;
         let stands = session.as_ref().map_or(Standing::New, |session| standing(&desk, &session.record));
         match stands {
             Standing::Own => {}
             Standing::Foreign => return Ok(None),
             Standing::New if begins => {
-                begin(&desk, &home, event, "late")?;
+                let begun = begin(&desk, &home, event, session, "late")?;
                 // Where its SessionStart was killed, it may go on from one that ended (R109).
-                take_over_process(&desk, &home, event, |before| before.record.ended.is_some())?;
-                session = Session::open(&home, &event.session)?;
+                let took = take_over_process(&desk, &home, event, |before| before.record.ended.is_some())?;
+                session = if took { Session::open(&home, &event.session)? } else { Some(begun) };
             }
             Standing::New => return Ok(None),
         }
@@ -413,7 +446,14 @@ impl<'a> Hook<'a> {
     }
 
     fn lock(&self) -> Result<LockedSession> {
-        Session::open(&self.home, self.id())?.context("the session is gone")?.lock(self.deadline)
+        self.session.clone().lock(self.deadline)
+    }
+
+    fn transaction(&self, page: Page) -> Result<Transaction> {
+        let transaction = Transaction::with(&self.desk, page, &self.session, self.deadline)?;
+        // Where another session holds the page by now, its client is no more known to live than any.
+        let own = transaction.page.page.record.session.as_ref() == Some(self.id());
+        Ok(if own { transaction.of_living() } else { transaction })
     }
 
     fn actor(&self, turn: TurnId) -> Actor {
@@ -554,15 +594,47 @@ impl<'a> Hook<'a> {
         Ok(())
     }
 
-    /// A tool boundary renews main's turn, at most once a minute, and delivers.
-    fn boundary(&self) -> Result<()> {
+    /// A tool boundary renews main's turn, at most once a minute, and delivers. One that finds nothing to do leaves a gate, by what
+    /// was `found` before.
+    fn boundary(&self, mut found: Option<Found>) -> Result<()> {
+        let now = self.desk.now();
+        let seen = found.as_mut().is_some_and(|found| found.look_at_pages(&self.home, &self.session.record.pages));
         let mut seat = self.seat()?;
-        if self.keep_turn(&seat.state)? {
+        let renewed = self.keep_turn(&seat.state)?;
+        if renewed {
             seat = self.seat()?;
         }
+        let views = self.views()?;
+        if !renewed && seen && self.is_quiet(&seat, &views) {
+            if let (Some(found), Some(main)) = (found, &seat.state.main) {
+                found.shut(&self.session, now, main.renewed.plus(RENEWAL));
+            }
+            return Ok(());
+        }
         let mut output = Output::default();
-        self.deliver(Moment::Boundary, None, &seat, self.views()?, &mut output)?;
+        self.deliver(Moment::Boundary, None, &seat, views, &mut output)?;
         self.finish(output)
+    }
+
+    /// Whether there is nothing to say at a boundary that renewed nothing, and only a write or the next renewal can change that.
+    fn is_quiet(&self, seat: &Seat, views: &[(Page, View)]) -> bool {
+        let state = &seat.state;
+        let waits = |(page, view): &(Page, View)| {
+            let reading = self.reading(page, view, seat);
+            let inbox = inbox(&reading, self.id());
+            let says = inbox.has_input() || !inbox.gone.is_empty() || !inbox.pointers_to_say(state).is_empty();
+            says || transaction::is_due(&reading) || view.in_order().any(|thread| reading.kept_back(thread))
+        };
+        let passed = |id: &PageId| {
+            // One that is another session's by now, or gone, is passed by; one that can't be read may be in a moment.
+            views.iter().any(|(page, _)| page.id == *id)
+                || Page::open(&self.home, id)
+                    .is_ok_and(|page| page.is_none_or(|page| page.record.session.as_ref() != Some(self.id())))
+        };
+        state.clerk.is_empty()
+            && state.forks.iter().all(|turn| turn.ended.is_some())
+            && !views.iter().any(waits)
+            && self.session.record.pages.iter().all(passed)
     }
 
     /// Renews main's turn at a boundary where that is worth a write: the first after a Stop that continued it (R104), or after
@@ -651,10 +723,9 @@ impl<'a> Hook<'a> {
     /// Records that the session ended (R109, R110), closes it, and waits for nothing that this starts: the client gives all such
     /// hooks 1.5 s.
     fn session_end(&self, reason: &str) -> Result<()> {
-        let session = Session::open(&self.home, self.id())?.context("the session is gone")?;
         let now = self.desk.now();
         let more = |state: &State| ending(state, Evidence::SessionEnd, now);
-        close::close_where(&self.desk, &self.home, session, reason, Place::Own, |_| true, more)?;
+        close::close_where(&self.desk, &self.home, self.session.clone(), reason, Place::Own, |_| true, more)?;
         Ok(())
     }
 
@@ -716,18 +787,16 @@ impl<'a> Hook<'a> {
 
     /// Does what time alone changed on the pages (R88), and reads them again where that was something.
     fn settle(&self, seat: Seat, views: Vec<(Page, View)>) -> Result<(Seat, Vec<(Page, View)>)> {
-        let due: Vec<PageId> = views
+        let due: Vec<&Page> = views
             .iter()
             .filter(|(page, view)| transaction::is_due(&self.reading(page, view, &seat)))
-            .map(|(page, _)| page.id.clone())
+            .map(|(page, _)| page)
             .collect();
         if due.is_empty() {
             return Ok((seat, views));
         }
-        for id in &due {
-            if let Some(page) = Page::open(&self.home, id)? {
-                Transaction::open(&self.desk, page, self.deadline)?.settle()?;
-            }
+        for page in due {
+            self.transaction(page.clone())?.settle()?;
         }
         // A lane that doesn't count here goes on not to count.
         let now = self.seat()?;
@@ -743,8 +812,7 @@ impl<'a> Hook<'a> {
             return Ok(Seat { lane: None, ..seat });
         }
         for (page, _) in views {
-            let Some(page) = Page::open(&self.home, &page.id)? else { continue };
-            let mut transaction = Transaction::open(&self.desk, page, self.deadline)?;
+            let mut transaction = self.transaction(page.clone())?;
             for turn in &open {
                 let here = transaction
                     .state()
@@ -804,10 +872,9 @@ impl<'a> Hook<'a> {
                 self.repeat(&page, &inbox, output)?;
             }
             if !inbox.new.is_empty() {
-                let id = page.id.clone();
                 // A page whose lock isn't had in time changes nothing, and keeps nothing else from main (R102, R108).
-                if let Err(error) = self.pick_up(Page::open(&self.home, &id)?, kept, output) {
-                    errors::note(&format!("hook: page {id}: {error:#}"));
+                if let Err(error) = self.pick_up(page.clone(), kept, output) {
+                    errors::note(&format!("hook: page {}: {error:#}", page.id));
                 }
             }
         }
@@ -816,9 +883,8 @@ impl<'a> Hook<'a> {
 
     /// Picks up what is new on a page, under its lock and the session's: inline where it fits, else by pointer (R76).
     /// `kept`: the follower's lane counts.
-    fn pick_up(&self, page: Option<Page>, kept: bool, output: &mut Output) -> Result<()> {
-        let Some(page) = page else { return Ok(()) };
-        let mut transaction = Transaction::open(&self.desk, page, self.deadline)?;
+    fn pick_up(&self, page: Page, kept: bool, output: &mut Output) -> Result<()> {
+        let mut transaction = self.transaction(page)?;
         if !kept {
             transaction.lane = None;
         }

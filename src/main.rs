@@ -1,16 +1,25 @@
 //! The `leaf` binary: argv to command. The hook path branches off before any argument parser is built.
+#![cfg_attr(all(target_os = "linux", not(test)), no_main)]
 
-use std::process::ExitCode;
+use std::ffi::OsString;
 
-fn main() -> ExitCode {
-    let mut words = std::env::args_os().skip(1);
-    if let (Some(verb), None) = (words.next(), words.next()) {
-        if verb == "hook" {
-            return leaf_threads::hook::run();
+#[cfg(all(target_os = "linux", not(test)))]
+#[expect(unsafe_code, reason = "the C library's way into a program has no safe form")]
+mod start;
+
+#[cfg(not(all(target_os = "linux", not(test))))]
+fn main() -> std::process::ExitCode {
+    run(std::env::args_os().collect()).into()
+}
+
+/// Runs a command line, the program's name first, and returns the exit code.
+fn run(args: Vec<OsString>) -> u8 {
+    match args.as_slice() {
+        [_, verb] if verb == "hook" => {
+            leaf_threads::hook::run();
+            0
         }
-        if verb == "watch" {
-            return leaf_threads::watch::run();
-        }
+        [_, verb] if verb == "watch" => leaf_threads::watch::run(),
+        _ => leaf_threads::cli::run(args),
     }
-    leaf_threads::cli::run()
 }

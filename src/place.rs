@@ -7,9 +7,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 /// What this process was told by its environment. Empty values count as unset (R71).
 #[derive(Clone, Debug, Default)]
@@ -133,9 +136,9 @@ pub fn read_plain(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// A directory of the state, held open. Its path is for messages and for handing to the client alone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Dir {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     path: PathBuf,
 }
 
@@ -165,7 +168,7 @@ impl Dir {
         if stat.st_mode & 0o077 != 0 {
             rustix::fs::fchmod(&fd, Mode::RWXU).map_err(io)?;
         }
-        Ok(Some(Dir { fd, path: path.to_path_buf() }))
+        Ok(Some(Dir { fd: Arc::new(fd), path: path.to_path_buf() }))
     }
 
     /// Opens the state directory, making it (0700, parents too) where it is missing.
@@ -203,11 +206,42 @@ impl Dir {
     /// # Errors
     /// Where it is a symlink, no directory, or can't be opened.
     pub fn sub(&self, name: &str) -> Result<Option<Dir>, PlaceError> {
-        match rustix::fs::openat(&self.fd, sink(name), DIRECTORY, Mode::empty()) {
-            Ok(fd) => Ok(Some(Dir { fd, path: self.path.join(name) })),
+        self.below(&[name])
+    }
+
+    /// Opens a directory that lies several names below; `Ok(None)` where one of them is missing.
+    ///
+    /// # Errors
+    /// As [`Dir::sub`], for each of them.
+    pub fn below(&self, names: &[&str]) -> Result<Option<Dir>, PlaceError> {
+        match self.open(names, DIRECTORY) {
+            Ok(fd) => Ok(Some(Dir { fd: Arc::new(fd), path: self.path.join(names.join("/")) })),
             Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(self.error(name, error)),
+            Err(error) => Err(self.error(&names.join("/"), error)),
         }
+    }
+
+    /// Opens what lies at a path of these names, and follows no symlink on the way. It makes nothing in other directories.
+    fn open(&self, names: &[&str], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let [above @ .., name] = names else { return Err(Errno::NOENT) };
+        // In one call, where the system knows it and no filter forbids it.
+        #[cfg(target_os = "linux")]
+        if !above.is_empty() {
+            let path = names.iter().map(|name| sink(name)).collect::<Vec<_>>().join("/");
+            let resolve = rustix::fs::ResolveFlags::NO_SYMLINKS;
+            match rustix::fs::openat2(&self.fd, path, flags, Mode::empty(), resolve) {
+                Err(Errno::NOSYS | Errno::PERM) => {}
+                opened => return opened,
+            }
+        }
+        let mut within: Option<OwnedFd> = None;
+        for name in above {
+            let fd = within.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+            within = Some(rustix::fs::openat(fd, sink(name), DIRECTORY, Mode::empty())?);
+        }
+        let fd = within.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+        let mode = if flags.contains(OFlags::CREATE) { Mode::RUSR | Mode::WUSR } else { Mode::empty() };
+        rustix::fs::openat(fd, sink(name), flags, mode)
     }
 
     /// Opens a directory in this one, making it (0700) where it is missing.
@@ -218,11 +252,19 @@ impl Dir {
         if let Some(dir) = self.sub(name)? {
             return Ok(dir);
         }
-        match rustix::fs::mkdirat(&self.fd, sink(name), Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(self.error(name, error)),
-        }
+        self.make_only(name)?;
         self.sub(name)?.ok_or_else(|| self.error(name, Errno::NOENT))
+    }
+
+    /// Makes a directory in this one (0700) where nothing of its name is there, and leaves it closed.
+    ///
+    /// # Errors
+    /// Where it can't be made.
+    pub fn make_only(&self, name: &str) -> Result<(), PlaceError> {
+        match rustix::fs::mkdirat(&self.fd, sink(name), Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(self.error(name, error)),
+        }
     }
 
     /// Opens a file of this directory with `flags`, 0600 where it is made; `Ok(None)` where it is missing.
@@ -230,23 +272,32 @@ impl Dir {
     /// # Errors
     /// Where it is a symlink or no plain file, or can't be opened.
     pub fn file(&self, name: &str, flags: OFlags) -> Result<Option<File>, PlaceError> {
+        Ok(self.stamped(&[name], flags)?.map(|(file, _)| file))
+    }
+
+    /// Opens a file that lies several names below, with its stamp; `Ok(None)` where one of them is missing. It makes a file in this
+    /// directory alone.
+    ///
+    /// # Errors
+    /// As [`Dir::file`], and as [`Dir::sub`] for the directories.
+    pub fn stamped(&self, names: &[&str], flags: OFlags) -> Result<Option<(File, Stamp)>, PlaceError> {
         // A planted fifo must not hang a hook: NONBLOCK means nothing to plain files.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let fd = loop {
-            match rustix::fs::openat(&self.fd, sink(name), flags, Mode::RUSR | Mode::WUSR) {
+            match self.open(names, flags) {
                 Ok(fd) => break fd,
                 Err(Errno::INTR) => {}
                 Err(Errno::NOENT) => return Ok(None),
                 // A fifo that nobody reads, a socket, a directory.
-                Err(Errno::NXIO | Errno::ISDIR) => return Err(PlaceError::Symlink(self.path.join(name))),
-                Err(error) => return Err(self.error(name, error)),
+                Err(Errno::NXIO | Errno::ISDIR) => return Err(PlaceError::Symlink(self.path.join(names.join("/")))),
+                Err(error) => return Err(self.error(&names.join("/"), error)),
             }
         };
-        let stat = rustix::fs::fstat(&fd).map_err(|error| self.error(name, error))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|error| self.error(&names.join("/"), error))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Err(PlaceError::Symlink(self.path.join(name)));
+            return Err(PlaceError::Symlink(self.path.join(names.join("/"))));
         }
-        Ok(Some(File::from(fd)))
+        Ok(Some((File::from(fd), Stamp::of(&stat))))
     }
 
     /// Opens a file for reading and writing, making it where it is missing.
@@ -257,15 +308,53 @@ impl Dir {
         self.file(name, OFlags::RDWR | OFlags::CREATE)?.ok_or_else(|| self.error(name, Errno::NOENT))
     }
 
+    /// Opens a file for its lock alone, making it where it is missing: what it is, is no matter.
+    ///
+    /// # Errors
+    /// Where it is a symlink or a directory, or can't be opened.
+    pub fn lock_file(&self, name: &str) -> Result<File, PlaceError> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        loop {
+            match self.open(&[name], flags) {
+                Ok(fd) => return Ok(File::from(fd)),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(self.error(name, error)),
+            }
+        }
+    }
+
     /// Reads a whole file; `Ok(None)` where it is missing.
     ///
     /// # Errors
     /// As [`Dir::file`].
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, PlaceError> {
-        let Some(mut file) = self.file(name, OFlags::RDONLY)? else { return Ok(None) };
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|error| PlaceError::Io(self.path.join(name), error))?;
-        Ok(Some(bytes))
+        Ok(self.read_below(&[name])?.map(|(bytes, _)| bytes))
+    }
+
+    /// Reads a whole file that lies several names below, with the stamp that it had before; `Ok(None)` where one of them is missing.
+    ///
+    /// # Errors
+    /// As [`Dir::stamped`].
+    pub fn read_below(&self, names: &[&str]) -> Result<Option<(Vec<u8>, Stamp)>, PlaceError> {
+        let Some((file, stamp)) = self.stamped(names, OFlags::RDONLY)? else { return Ok(None) };
+        match read_range(&file, 0, stamp.length) {
+            Ok(bytes) => Ok(Some((bytes, stamp))),
+            Err(error) => Err(PlaceError::Io(self.path.join(names.join("/")), error)),
+        }
+    }
+
+    /// Returns what tells a file's present content from any other it had or will have; `Ok(None)` where it is missing. It opens
+    /// nothing: what is trusted of a file is what was read of it.
+    ///
+    /// # Errors
+    /// Where the system refuses.
+    pub fn stamp(&self, names: &[&str]) -> Result<Option<Stamp>, PlaceError> {
+        let path = names.iter().map(|name| sink(name)).collect::<Vec<_>>().join("/");
+        match rustix::fs::statat(&self.fd, &path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Stamp::of(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(self.error(&path, error)),
+        }
     }
 
     /// Replaces a file atomically: a reader sees the old or the new bytes, whole. `sync` makes the new ones durable
@@ -353,6 +442,55 @@ impl Dir {
         names.sort();
         Ok(names)
     }
+}
+
+/// Which file stands at a path, and with which content: every write changes its length or its time, and replacing it its inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The file's inode.
+    pub inode: u64,
+    /// Its length, bytes.
+    pub length: u64,
+    /// When the content or the inode last changed by the system's clock, nanoseconds since 1970: nobody can set it.
+    changed: i64,
+}
+
+impl Stamp {
+    /// The system's times stand still for so long: two changes within it may look like one.
+    const TICK: Duration = Duration::from_millis(20);
+
+    fn of(stat: &Stat) -> Stamp {
+        let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
+        Stamp {
+            inode: stat.st_ino,
+            length: u64::try_from(stat.st_size).unwrap_or(0),
+            changed: i64::try_from(changed).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Whether the last change is so long ago that any further one has another time.
+    pub fn is_settled(&self) -> bool {
+        let Ok(changed) = u64::try_from(self.changed) else { return false };
+        let changed = SystemTime::UNIX_EPOCH + Duration::from_nanos(changed);
+        changed.elapsed().is_ok_and(|since| since > Stamp::TICK)
+    }
+}
+
+/// Reads `length` bytes of a plain file from an offset on, or as many as there are.
+///
+/// # Errors
+/// Where they can't be read.
+pub fn read_range(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(length).map_err(io::Error::other)?);
+    while (bytes.len() as u64) < length {
+        let at = offset + bytes.len() as u64;
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), at) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(bytes)
 }
 
 /// The last check before a name becomes part of a path (R125): whatever it came from, it is one component.

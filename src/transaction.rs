@@ -1,6 +1,8 @@
 //! A page and the session that holds it under their locks: where effects are applied, in the order in which a kill between two of
 //! them does no harm.
 
+use std::cell::OnceCell;
+
 use anyhow::Result;
 
 use crate::clock::Ts;
@@ -14,10 +16,10 @@ use crate::page::{LockedPage, Page};
 use crate::rules::ended;
 use crate::rules::holding::{Lane, Reading};
 use crate::schedule::record::Run;
-use crate::session::LockedSession;
 use crate::session::journal::{Cost, Entry, Evidence, Kind, Outcome};
 use crate::session::lane;
 use crate::session::state::{ForkTurn, State};
+use crate::session::{LockedSession, Session};
 
 /// A page and its session, locked.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ pub struct Transaction {
     /// The time.
     pub now: Ts,
     nobody: State,
+    /// Whether the session's client lives, once somebody asked.
+    alive: OnceCell<bool>,
 }
 
 impl Transaction {
@@ -44,6 +48,25 @@ impl Transaction {
         Ok(Transaction::of(page, session, desk.now()))
     }
 
+    /// As [`Transaction::open`], for who has the session at hand that may hold the page.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with(desk: &Desk, page: Page, session: &Session, deadline: Deadline) -> Result<Transaction> {
+        let page = page.lock(deadline)?;
+        let session = match &page.page.record.session {
+            Some(id) if *id == session.record.id => Some(session.clone().lock(deadline)?),
+            _ => desk.lock_holder(&page.page.record, deadline)?,
+        };
+        Ok(Transaction::of(page, session, desk.now()))
+    }
+
+    /// Returns it for a session whose own client runs this: that needs no look.
+    #[must_use]
+    pub fn of_living(self) -> Transaction {
+        Transaction { alive: OnceCell::from(true), ..self }
+    }
+
     /// Returns the transaction of a page and a session that are locked already.
     pub fn of(mut page: LockedPage, session: Option<LockedSession>, now: Ts) -> Transaction {
         page.keep = session.as_ref().map(|session| Keep {
@@ -52,7 +75,7 @@ impl Transaction {
             told: session.state.told.get(&page.page.id).copied().unwrap_or(0),
         });
         let lane = session.as_ref().and_then(|session| lane::follower(&session.session));
-        Transaction { page, session, lane, now, nobody: State::default() }
+        Transaction { page, session, lane, now, nobody: State::default(), alive: OnceCell::new() }
     }
 
     /// Returns the session's state; an empty one where no session holds the page.
@@ -69,7 +92,7 @@ impl Transaction {
             held_from: self.page.page.record.held_from,
             session: self.page.page.record.session.as_ref(),
             state: self.state(),
-            alive: record.is_some_and(|record| record.client_lives()),
+            alive: *self.alive.get_or_init(|| record.is_some_and(|record| record.client_lives())),
             lane: self.lane.as_ref(),
             replies: record.is_some_and(|record| record.switches.fork_replies),
             now: self.now,

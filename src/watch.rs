@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, ExitCode, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -64,20 +64,20 @@ const FILES: Duration = Duration::from_secs(30);
 /// How long the hook of the same event may take to write what it has to.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Parks until there is something to wake for.
-pub fn run() -> ExitCode {
+/// Parks until there is something to wake for. Returns the exit code.
+pub fn run() -> u8 {
     match park() {
         Ok(Some(text)) => {
             // Where nobody reads it any more, nobody is to be woken.
             match writeln!(std::io::stderr(), "{text}") {
-                Ok(()) => ExitCode::from(2),
-                Err(_) => ExitCode::SUCCESS,
+                Ok(()) => 2,
+                Err(_) => 0,
             }
         }
-        Ok(None) => ExitCode::SUCCESS,
+        Ok(None) => 0,
         Err(error) => {
             errors::note(&format!("watch: {error:#}"));
-            ExitCode::SUCCESS
+            0
         }
     }
 }

@@ -9,7 +9,6 @@ mod ways;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -122,7 +121,7 @@ struct Report {
 ///
 /// # Errors
 /// One sentence where there is a problem, after all checks were printed.
-pub fn doctor(json: bool) -> Result<ExitCode> {
+pub fn doctor(json: bool) -> Result<()> {
     let env = &Env::default();
     let patient = Patient::new(env);
     let mut checks = vec![
@@ -147,7 +146,7 @@ pub fn doctor(json: bool) -> Result<ExitCode> {
         output::print(&report.checks.iter().map(|check| format!("{check}\n")).collect::<String>())?;
     }
     match problems {
-        0 => Ok(ExitCode::SUCCESS),
+        0 => Ok(()),
         n => bail!("{}, each with its way out beside it", text::count(n, "problem")),
     }
 }

@@ -25,8 +25,8 @@ pub mod turn;
 pub mod why;
 pub mod writer;
 
+use std::ffi::OsString;
 use std::io::Write;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -142,41 +142,42 @@ enum Command {
     Doctor,
 }
 
-/// Runs the command line of this process.
-pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+/// Runs a command line, the program's name first, and returns the exit code.
+pub fn run(args: Vec<OsString>) -> u8 {
+    let marked_first = marked_first(&args);
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
             if !error.use_stderr() {
                 let _ = error.print();
-                return ExitCode::SUCCESS;
+                return 0;
             }
             // It repeats the words that are off, whatever they hold (R124).
             let _ = write!(std::io::stderr(), "{}", crate::text::harmless(&error.render().to_string()));
-            return ExitCode::from(2);
+            return 2;
         }
     };
-    if cli.agent_id.is_some() && !marked_first() {
+    if cli.agent_id.is_some() && !marked_first {
         let said = "leaf: --agent-id stands directly after `leaf`, and only leaf's hook writes it: leave it out";
         let _ = writeln!(std::io::stderr(), "{said}");
-        return ExitCode::from(2);
+        return 2;
     }
     match dispatch(cli) {
         Ok(code) => code,
-        Err(error) if output::is_closed(&error) => ExitCode::SUCCESS,
+        Err(error) if output::is_closed(&error) => 0,
         Err(error) => {
             output::complain(&error);
-            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+            if error.is::<Usage>() { 2 } else { 1 }
         }
     }
 }
 
 /// Whether the mark stands where the hook writes it: a variable of the command line could bring one of its own.
-fn marked_first() -> bool {
-    std::env::args_os().nth(1).is_some_and(|word| word.to_string_lossy().starts_with("--agent-id"))
+fn marked_first(args: &[OsString]) -> bool {
+    args.get(1).is_some_and(|word| word.to_string_lossy().starts_with("--agent-id"))
 }
 
-fn dispatch(cli: Cli) -> Result<ExitCode> {
+fn dispatch(cli: Cli) -> Result<u8> {
     let common = &cli.common;
     match cli.command {
         Command::Install(_) | Command::Uninstall(_) if cli.agent_id.is_some() => {
@@ -185,8 +186,11 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
         Command::Install(args) => return done(install::install(args, common.json)),
         Command::Uninstall(args) => return done(install::uninstall(args, common.json)),
         Command::Demo(args) => return done(demo::run(&args, common.json)),
-        Command::Doctor => return doctor::doctor(common.json),
-        Command::Hook => return Ok(crate::hook::run()),
+        Command::Doctor => return done(doctor::doctor(common.json)),
+        Command::Hook => {
+            crate::hook::run();
+            return Ok(0);
+        }
         Command::Watch => return Ok(crate::watch::run()),
         _ => {}
     }
@@ -226,8 +230,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode> {
     })
 }
 
-fn done(result: Result<()>) -> Result<ExitCode> {
-    result.map(|()| ExitCode::SUCCESS)
+fn done(result: Result<()>) -> Result<u8> {
+    result.map(|()| 0)
 }
 
 /// What a command runs with.

@@ -1,5 +1,6 @@
 //! The dialect of Claude Code: hook payloads in, hook answers out. Measured on 2.1.332.
 
+pub mod intake;
 pub mod print;
 pub mod transcript;
 
@@ -18,6 +19,8 @@ pub const CONTEXT_LIMIT: usize = 9_500;
 pub const WAKE: &str = "something waits beside this session; it stands in this turn's context";
 /// How the prompt of a watch's wake begins: the client puts `rewakeSummary` of hooks.json there.
 const REWOKEN: &str = "\"<task-notification>\\n<summary>leaf: ";
+/// So much of what a tool gave back is looked at, bytes: where a task began in the background, the client says it first.
+const LOOKED_AT: usize = 512;
 /// The client overrides a Stop hook after this many continuations in a row, unless its environment says otherwise.
 const STOP_CAP: u32 = 8;
 
@@ -90,9 +93,15 @@ struct TaskLine {
 }
 
 #[derive(Deserialize)]
-struct ToolCall {
-    #[serde(default)]
-    tool_response: serde_json::Value,
+struct ToolCall<'a> {
+    #[serde(borrow, default)]
+    tool_response: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct TextPart<'a> {
+    #[serde(borrow, default)]
+    text: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -278,11 +287,12 @@ fn begun_tasks(payload: &Payload<'_>) -> Vec<String> {
     let Some(raw) = payload.tool_calls.filter(|raw| payload.agent_id.is_some() && raw.get().contains(SAID)) else {
         return Vec::new();
     };
-    let calls: Vec<ToolCall> = serde_json::from_str(raw.get()).unwrap_or_default();
+    let calls: Vec<ToolCall<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
     calls
         .iter()
         .filter_map(|call| {
-            let text = call.tool_response.as_str().or_else(|| call.tool_response.pointer("/0/text")?.as_str())?;
+            let text = response_text(call.tool_response?)?;
+            let text = &text[..text.floor_char_boundary(LOOKED_AT)];
             // "… in background with ID: x", "… moved to the background (ID: x)". What a command printed may say so too; the
             // client says it first.
             let at = text.find(SAID).filter(|at| *at < 120)? + SAID.len();
@@ -290,6 +300,17 @@ fn begun_tasks(payload: &Payload<'_>) -> Vec<String> {
             Some(behind.chars().take_while(char::is_ascii_alphanumeric).collect())
         })
         .collect()
+}
+
+/// Returns what a tool gave back in words: a text, or the first of its parts.
+fn response_text(raw: &RawValue) -> Option<String> {
+    let text = if raw.get().starts_with('[') {
+        let parts: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
+        serde_json::from_str::<TextPart<'_>>(parts.first()?.get()).ok()?.text?
+    } else {
+        raw
+    };
+    serde_json::from_str::<Lossy>(text.get()).ok().map(|text| text.0)
 }
 
 /// Tells where a prompt came from: what the client has to say comes as one too.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Deserialize;
 
 use super::{WAIT, guard, say};
@@ -118,9 +118,10 @@ impl Known {
         if entries.is_empty() {
             return Ok(());
         }
-        let session = Session::open(&self.home, &self.session.record.id)?.context("the session is gone")?;
-        session.lock(self.desk.deadline())?.append(entries)?;
-        self.read_again()
+        let mut session = self.session.clone().lock(self.desk.deadline())?;
+        session.append(entries)?;
+        self.state = session.state.clone();
+        Ok(())
     }
 
     /// Opens the transaction of a turn's page; of the page that came last for a run that leaf did not start.
@@ -129,7 +130,7 @@ impl Known {
             Some((page, _)) => Page::open(&self.home, page)?,
             None => self.desk.held(&self.home, &self.session.record)?.into_iter().next(),
         };
-        page.map(|page| Transaction::open(&self.desk, page, self.desk.deadline())).transpose()
+        page.map(|page| Transaction::with(&self.desk, page, &self.session, self.desk.deadline())).transpose()
     }
 
     /// Returns the agent's own open turn of this generation.
@@ -614,9 +615,15 @@ fn call_for(input: &serde_json::value::RawValue, name: &str, description: &str, 
     Ok(Decision::Rewrite(input))
 }
 
-/// Takes what the client tells of runs besides the agents' own hooks (R36, R78).
-pub fn evidence(event: &Event<'_>) -> Result<()> {
-    let Some(mut known) = Known::open(event)? else { return Ok(()) };
+/// Takes what the client tells of runs besides the agents' own hooks (R36, R78). Returns what it opened for that; `Ok(None)` where leaf
+/// never heard of the session.
+pub fn evidence(event: &Event<'_>) -> Result<Option<(Desk, Dir, Session)>> {
+    let Some(mut known) = Known::open(event)? else { return Ok(None) };
+    take_evidence(event, &mut known)?;
+    Ok(Some((known.desk, known.home, known.session)))
+}
+
+fn take_evidence(event: &Event<'_>, known: &mut Known) -> Result<()> {
     match &event.what {
         What::Launched { description, agent } => {
             if let Some(fork) = take::turn_of(description).and_then(|turn| known.state.fork(turn)).cloned() {
@@ -630,7 +637,7 @@ pub fn evidence(event: &Event<'_>) -> Result<()> {
             } else if let Agent::Other(parent) = &event.agent
                 && known.state.agents.contains_key(parent)
             {
-                let entry = helper(&known, agent, parent.clone());
+                let entry = helper(known, agent, parent.clone());
                 known.journal(&[entry])?;
             }
             Ok(())
@@ -645,20 +652,20 @@ pub fn evidence(event: &Event<'_>) -> Result<()> {
                 None => Ok(()),
             }
         }
-        What::TaskStopped(task) if scheduled_of(&known, task).is_some() => match scheduled_of(&known, task) {
+        What::TaskStopped(task) if scheduled_of(known, task).is_some() => match scheduled_of(known, task) {
             Some(run) => known.end_scheduled(run, RunOutcome::Stopped, "it was stopped"),
             None => Ok(()),
         },
-        What::TaskStopped(task) => match open_of(&known, task) {
+        What::TaskStopped(task) => match open_of(known, task) {
             Some(turn) => known.end(turn, Evidence::TaskStop, "", true),
             None => Ok(()),
         },
         What::Prompt(Prompted::Notification(told)) => {
-            if let Some(run) = scheduled_of(&known, &told.agent) {
+            if let Some(run) = scheduled_of(known, &told.agent) {
                 let outcome = if told.failed { RunOutcome::Failed } else { RunOutcome::Completed };
                 return known.end_scheduled(run, outcome, &told.text);
             }
-            let Some(turn) = open_of(&known, &told.agent) else { return Ok(()) };
+            let Some(turn) = open_of(known, &told.agent) else { return Ok(()) };
             let rests = known.state.fork(turn).is_some_and(|turn| !turn.rests_on.is_empty());
             // Only the run's own tool use ends it (R78, R79); a rest is ended by a failure alone (R80).
             let own =
@@ -668,7 +675,7 @@ pub fn evidence(event: &Event<'_>) -> Result<()> {
             }
             known.end(turn, Evidence::Notification, &told.text, told.failed)
         }
-        What::Stop { background: Some(background), .. } => listed(&mut known, background),
+        What::Stop { background: Some(background), .. } => listed(known, background),
         _ => Ok(()),
     }
 }

@@ -1,20 +1,26 @@
 //! The page log's bytes: append only, one JSON event a line. Its flock is the page's lock.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
 use rustix::fs::OFlags;
 
 use super::{LOG, event};
-use crate::place::{Dir, PlaceError};
+use crate::place::{Dir, PlaceError, Stamp, read_range};
 
 /// An open log of JSON lines: a page's, or a session's journal.
 #[derive(Debug)]
 pub struct Log {
     file: File,
     path: std::path::PathBuf,
+    /// As it was opened.
+    stamp: Stamp,
+    length: Cell<u64>,
     end: u64,
+    /// Whether a line ends at `end`, and the log too where its lock was held since it was read.
+    whole: bool,
 }
 
 impl Log {
@@ -31,7 +37,7 @@ impl Log {
     /// # Errors
     /// Where it can't be opened.
     pub fn open_to_write(dir: &Dir) -> Result<Log, PlaceError> {
-        Log::open(dir, LOG, OFlags::RDWR)
+        Log::open(dir, LOG, OFlags::RDWR | OFlags::APPEND)
     }
 
     /// Opens a log by its name.
@@ -40,8 +46,8 @@ impl Log {
     /// Where it is missing or can't be opened.
     pub fn open(dir: &Dir, name: &str, flags: OFlags) -> Result<Log, PlaceError> {
         let path = dir.path().join(name);
-        match dir.file(name, flags)? {
-            Some(file) => Ok(Log { file, path, end: 0 }),
+        match dir.stamped(&[name], flags)? {
+            Some((file, stamp)) => Ok(Log { file, path, stamp, length: Cell::new(stamp.length), end: 0, whole: false }),
             None => Err(PlaceError::Io(path, io::ErrorKind::NotFound.into())),
         }
     }
@@ -49,6 +55,11 @@ impl Log {
     /// Returns the open file, for its lock.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Returns the log's stamp as it was opened.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
     }
 
     /// Returns the offset behind the last byte that was read or written.
@@ -65,7 +76,9 @@ impl Log {
     /// # Errors
     /// Where the system refuses.
     pub fn size(&self) -> Result<u64, PlaceError> {
-        self.file.metadata().map(|meta| meta.len()).map_err(|error| self.error(error))
+        let length = self.file.metadata().map(|meta| meta.len()).map_err(|error| self.error(error))?;
+        self.length.set(length);
+        Ok(length)
     }
 
     /// Reads one byte.
@@ -73,10 +86,8 @@ impl Log {
     /// # Errors
     /// Where there is none at that offset.
     pub fn read_at(&mut self, offset: u64) -> Result<u8, PlaceError> {
-        let mut byte = [0];
-        let read = self.file.seek(SeekFrom::Start(offset)).and_then(|_| self.file.read_exact(&mut byte));
-        read.map_err(|error| self.error(error))?;
-        Ok(byte[0])
+        let read = read_range(&self.file, offset, 1).map_err(|error| self.error(error))?;
+        read.first().copied().ok_or_else(|| self.error(io::ErrorKind::UnexpectedEof.into()))
     }
 
     /// Reads the first bytes, at most `limit`.
@@ -84,10 +95,7 @@ impl Log {
     /// # Errors
     /// Where the log can't be read.
     pub fn read_head(&mut self, limit: u64) -> Result<Vec<u8>, PlaceError> {
-        let mut bytes = Vec::new();
-        let read = self.file.seek(SeekFrom::Start(0)).and_then(|_| (&self.file).take(limit).read_to_end(&mut bytes));
-        read.map_err(|error| self.error(error))?;
-        Ok(bytes)
+        read_range(&self.file, 0, limit).map_err(|error| self.error(error))
     }
 
     /// Reads a stretch.
@@ -126,16 +134,28 @@ impl Log {
         }
     }
 
-    /// Reads all from an offset. The last line may be torn.
+    /// Reads all from an offset, up to the length that was last seen: what a writer appends meanwhile is the next reader's. The last
+    /// line may be torn.
     ///
     /// # Errors
     /// Where the log can't be read.
     pub fn read_from(&mut self, offset: u64) -> Result<Vec<u8>, PlaceError> {
-        let mut bytes = Vec::new();
-        let read = self.file.seek(SeekFrom::Start(offset)).and_then(|_| self.file.read_to_end(&mut bytes));
-        read.map_err(|error| self.error(error))?;
+        let length = self.length.get().saturating_sub(offset);
+        let bytes = read_range(&self.file, offset, length).map_err(|error| self.error(error))?;
         self.end = offset + bytes.len() as u64;
+        self.whole = bytes.ends_with(b"\n");
         Ok(bytes)
+    }
+
+    /// Whether a line ends where the log does.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Goes on where a line ends that was read before, without reading it again.
+    pub fn skip_to(&mut self, end: u64) {
+        self.end = end;
+        self.whole = end == self.length.get();
     }
 
     /// Appends whole lines under the lock. A torn line that a killed writer left is closed first, so that it is lost alone
@@ -144,9 +164,12 @@ impl Log {
     /// # Errors
     /// Where the disk is full or fails; nothing was then appended.
     pub fn append(&mut self, lines: &[u8], sync: bool) -> Result<(), PlaceError> {
-        let before = self.file.seek(SeekFrom::End(0)).map_err(|error| self.error(error))?;
-        let torn = before > 0 && self.read_at(before - 1)? != b'\n';
-        self.file.seek(SeekFrom::End(0)).map_err(|error| self.error(error))?;
+        let (before, torn) = if std::mem::take(&mut self.whole) {
+            (self.end, false)
+        } else {
+            let before = self.size()?;
+            (before, before > 0 && self.read_at(before - 1)? != b'\n')
+        };
         let mut written = if torn { self.file.write_all(b"\n") } else { Ok(()) };
         if written.is_ok() {
             written = self.file.write_all(lines);
@@ -159,6 +182,8 @@ impl Log {
             return Err(self.error(error));
         }
         self.end = before + u64::from(torn) + lines.len() as u64;
+        self.length.set(self.end);
+        self.whole = true;
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ use crate::FORMAT;
 use crate::clock::Ts;
 use crate::ids::{EventId, IdKey, PageId, SessionId};
 use crate::lock::{self, Deadline};
-use crate::place::{Dir, PlaceError};
+use crate::place::{Dir, PlaceError, Stamp};
 use crate::session::liveness::{Life, Process};
 use crate::session::record::SessionRecord;
 use log::Log;
@@ -44,7 +44,7 @@ pub struct PageRecord {
 }
 
 /// A page of the state directory, not locked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Page {
     /// The page's slug.
     pub id: PageId,
@@ -52,6 +52,8 @@ pub struct Page {
     pub dir: Dir,
     /// Its record, as read when the page was opened or locked.
     pub record: PageRecord,
+    /// The record's stamp then, where any change since has another.
+    stamp: Option<Stamp>,
 }
 
 /// The name of the page log.
@@ -69,10 +71,12 @@ impl Page {
     /// # Errors
     /// Where its record can't be read.
     pub fn open(home: &Dir, id: &PageId) -> Result<Option<Page>> {
-        let Some(pages) = home.sub("pages")? else { return Ok(None) };
-        let Some(dir) = pages.sub(id.as_str())? else { return Ok(None) };
+        let Some(dir) = home.below(&["pages", id.as_str()])? else { return Ok(None) };
         match read_record(&dir)? {
-            Some(record) => Ok(Some(Page { id: id.clone(), dir, record })),
+            Some((record, stamp)) => {
+                let stamp = Some(stamp).filter(Stamp::is_settled);
+                Ok(Some(Page { id: id.clone(), dir, record, stamp }))
+            }
             None => Ok(None),
         }
     }
@@ -148,7 +152,7 @@ impl Page {
     /// Writes the snapshot, where nobody holds the page's lock just now: no reader is to fold a long log again. Failing is no matter.
     fn store_if_free(&self) {
         let Ok(mut log) = Log::open_to_write(&self.dir) else { return };
-        let Ok(true) = lock::try_exclusive(log.file()) else { return };
+        let (Ok(true), Ok(_)) = (lock::try_exclusive(log.file()), log.size()) else { return };
         let mut files = Files { dir: &self.dir, key: self.record.key, log: &mut log };
         if self.record.format <= FORMAT
             && let Ok(mut kept) = Kept::hot(&mut files)
@@ -164,9 +168,15 @@ impl Page {
     pub fn lock(self, deadline: Deadline) -> Result<LockedPage> {
         let mut log = Log::open_to_write(&self.dir)?;
         lock::exclusive(log.file(), deadline)?;
-        let record = read_record(&self.dir)?.with_context(|| format!("page {} is gone", self.id))?;
-        let kept = Kept::hot(&mut Files { dir: &self.dir, key: record.key, log: &mut log })?;
-        Ok(LockedPage { page: Page { record, ..self }, log, kept, keep: None })
+        // Others may have written while it waited.
+        log.size()?;
+        let mut page = self;
+        if page.stamp.is_none() || page.dir.stamp(&[RECORD])? != page.stamp {
+            (page.record, _) = read_record(&page.dir)?.with_context(|| format!("page {} is gone", page.id))?;
+            page.stamp = None;
+        }
+        let kept = Kept::hot(&mut Files { dir: &page.dir, key: page.record.key, log: &mut log })?;
+        Ok(LockedPage { page, log, kept, keep: None })
     }
 
     /// Returns the directory of the page's pointers.
@@ -202,10 +212,10 @@ fn abandon(dir: &Dir) {
     let _ = std::fs::remove_dir(dir.path());
 }
 
-fn read_record(dir: &Dir) -> Result<Option<PageRecord>> {
-    let Some(bytes) = dir.read(RECORD)? else { return Ok(None) };
+fn read_record(dir: &Dir) -> Result<Option<(PageRecord, Stamp)>> {
+    let Some((bytes, stamp)) = dir.read_below(&[RECORD])? else { return Ok(None) };
     serde_json::from_slice(&bytes)
-        .map(Some)
+        .map(|record| Some((record, stamp)))
         .with_context(|| format!("{} is damaged: `leaf doctor` says more", dir.path().join(RECORD).display()))
 }
 
@@ -313,7 +323,8 @@ impl LockedPage {
     /// As [`LockedPage::append`].
     pub fn close_torn_line(&mut self) -> Result<()> {
         self.check_writable()?;
-        if self.log.size()? > self.kept.view.offset {
+        // Nobody else writes under its lock: it ends where it was read to.
+        if self.log.end() > self.kept.view.offset {
             self.log.append(b"", false)?;
             let (kept, mut files) = self.files();
             kept.catch_up(&mut files)?;
@@ -340,6 +351,7 @@ impl LockedPage {
         };
         self.page.dir.replace(RECORD, &serde_json::to_vec(&record)?, true)?;
         self.page.record = record;
+        self.page.stamp = None;
         Ok(())
     }
 

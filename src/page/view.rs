@@ -268,11 +268,12 @@ impl Thread {
 
     /// Returns a message by its id.
     pub fn message(&self, id: MessageId) -> Option<&Message> {
-        self.messages.iter().find(|message| message.id == id)
+        // What is named is seldom old.
+        self.messages.iter().rev().find(|message| message.id == id)
     }
 
     fn message_mut(&mut self, id: MessageId) -> Option<&mut Message> {
-        self.messages.iter_mut().find(|message| message.id == id)
+        self.messages.iter_mut().rev().find(|message| message.id == id)
     }
 
     /// Returns the last turn that took the thread.
@@ -287,11 +288,12 @@ impl Thread {
 
     /// As [`Thread::holding_take`], with a message that counts though it has an open to-do.
     fn holding_take_of(&self, besides: Option<MessageId>) -> Option<&Take> {
-        let counts = |id: &MessageId| {
-            self.waiting().any(|message| message.id == *id && besides == Some(*id))
-                || self.shared().any(|message| message.id == *id)
-        };
-        self.takes.iter().rev().find(|take| take.holds.iter().any(counts))
+        let besides = self.waiting().filter(|message| besides == Some(message.id));
+        let counts: Vec<MessageId> = besides.chain(self.shared()).map(|message| message.id).collect();
+        if counts.is_empty() {
+            return None;
+        }
+        self.takes.iter().rev().find(|take| take.holds.iter().any(|id| counts.contains(id)))
     }
 
     /// Returns the turn that holds the thread as far as the log alone tells, and whether it does by a take of what waits.

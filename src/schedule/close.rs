@@ -222,9 +222,9 @@ fn is_candidate(record: &SessionRecord, now: Ts) -> bool {
 /// Where the directory can't be read.
 pub fn candidates(desk: &Desk, home: &Dir, but: Option<&SessionId>) -> Result<Vec<Session>> {
     let now = desk.now();
-    let open = |key| Session::open_key(home, key).ok().flatten();
-    let found = newest(home, but)?;
-    Ok(found.iter().filter_map(open).filter(|session| is_candidate(&session.record, now)).collect())
+    let is_one = |key: &&SessionKey| SessionRecord::read(home, key).is_some_and(|record| is_candidate(&record, now));
+    let open = |key: &SessionKey| Session::open_key(home, key).ok().flatten();
+    Ok(newest(home, but)?.iter().filter(is_one).filter_map(open).collect())
 }
 
 /// Closes the sessions whose clients died with nobody to see it, and of which nothing was heard for too long; and tells the hooks of

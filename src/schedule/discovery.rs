@@ -6,6 +6,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FileType;
+
 use super::definition::{Fork, Found, Hook, SHADOWED, Source, Warning};
 use super::parse::{self, Context};
 use crate::ids::sha256_hex;
@@ -34,8 +36,13 @@ struct Own {
 
 impl Own {
     fn new(env: &Env) -> Own {
+        Own::at(env, canonical)
+    }
+
+    /// As [`Own::new`], with the home as it is made of the environment's.
+    fn at(env: &Env, home: impl Fn(&Path) -> PathBuf) -> Own {
         let absolute = |name: &str| env.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = absolute("HOME").map(|home| canonical(&home));
+        let home = absolute("HOME").map(|path| home(&path));
         let below = |name: &str| home.as_ref().map(|home| home.join(name));
         Own {
             config: crate::config::file(env).and_then(|file| Some(file.parent()?.to_owned())),
@@ -122,16 +129,19 @@ struct Root {
 /// Returns the roots of a kind for a directory, nearest first, the user's own last: those that exist, each once.
 fn roots(own: &Own, dir: &Path, kind: Kind) -> Vec<Root> {
     let users = own.roots(kind);
-    let identity = |path: &Path| fs::metadata(path).ok().filter(Metadata::is_dir).map(|meta| (meta.dev(), meta.ino()));
-    let mut owned: BTreeSet<(u64, u64)> = users.iter().filter_map(|root| identity(root)).collect();
-    if let Some(home) = &own.home {
-        owned.extend(kind.places().iter().filter_map(|place| identity(&home.join(place))));
-    }
+    // Most are looked for and missing, some under several names: each is asked for once.
+    let mut known = BTreeMap::new();
+    let mut identity = |path: PathBuf| {
+        let look = |path: &PathBuf| fs::metadata(path).ok().filter(Metadata::is_dir);
+        *known.entry(path).or_insert_with_key(|path| look(path).map(|meta| (meta.dev(), meta.ino())))
+    };
+    let homes = own.home.iter().flat_map(|home| kind.places().iter().map(|place| home.join(place)));
+    let owned: BTreeSet<(u64, u64)> = users.iter().cloned().chain(homes).filter_map(&mut identity).collect();
     let above = dir.ancestors().flat_map(|dir| kind.places().iter().map(move |place| dir.join(place)));
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for path in above.chain(users.iter().cloned()) {
-        if let Some(id) = identity(&path)
+        if let Some(id) = identity(path.clone())
             && seen.insert(id)
         {
             found.push(Root { path, own: owned.contains(&id), kind, id });
@@ -152,8 +162,22 @@ pub fn project_root(env: &Env, dir: &Path) -> PathBuf {
     dir.ancestors().find(marked).unwrap_or(&dir).to_path_buf()
 }
 
-/// Returns the directories that exist and may hold lifecycle hooks for a directory. None: there is no hook, at the price of a few
-/// system calls.
+/// Whether there is a directory that may hold lifecycle hooks for a directory that is canonical. That nothing is there is told at the
+/// price of a look at each place.
+pub fn may_have_hooks(env: &Env, dir: &Path) -> bool {
+    let users = Own::at(env, |home| home.to_owned()).roots(Kind::Hooks);
+    let above = dir.ancestors().flat_map(|dir| Kind::Hooks.places().iter().map(move |place| dir.join(place)));
+    let mut places: Vec<PathBuf> = users.into_iter().chain(above).collect();
+    places.sort();
+    places.dedup();
+    places.iter().any(|place| is_dir(place))
+}
+
+fn is_dir(path: &Path) -> bool {
+    rustix::fs::stat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
+/// Returns the directories that exist and may hold lifecycle hooks for a directory.
 pub fn hook_roots(env: &Env, dir: &Path) -> Vec<PathBuf> {
     roots(&Own::new(env), &canonical(dir), Kind::Hooks).into_iter().map(|root| root.path).collect()
 }

@@ -137,7 +137,7 @@ fn throttled_until(hook: &Hook, record: &Record) -> Option<Ts> {
 /// Whether a session in a directory may have lifecycle hooks: a few system calls. Below a hook's own command, and in a scheduled
 /// fork, none runs: a hook that starts a client would start the next.
 pub fn may_have_hooks(env: &Env, cwd: &Path) -> bool {
-    env.var("LEAF_HOOK_NAME").is_none() && env.var("LEAF_FORK").is_none() && !discovery::hook_roots(env, cwd).is_empty()
+    env.var("LEAF_HOOK_NAME").is_none() && env.var("LEAF_FORK").is_none() && discovery::may_have_hooks(env, cwd)
 }
 
 /// Returns the entry that says what a session's hooks are owed, where it may have some: it belongs into the append that tells of

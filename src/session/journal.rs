@@ -15,7 +15,7 @@ use crate::clock::Ts;
 use crate::ids::{AgentId, DeliveryId, Generation, MessageId, PageId, SessionId, ThreadId, TodoId, TurnId};
 use crate::page::event::By;
 use crate::page::log::{Log, Piece, pieces};
-use crate::place::{Dir, PlaceError};
+use crate::place::{Dir, PlaceError, Stamp};
 use crate::rules::way::Way;
 use crate::schedule::record::Change;
 use crate::{FORMAT, cache};
@@ -532,6 +532,33 @@ pub struct Journal {
     stored: u64,
 }
 
+/// A state with how far in which journal it was folded.
+#[derive(Clone, Debug)]
+pub struct Folded {
+    state: State,
+    piece: u32,
+    stored: u64,
+    inode: u64,
+    end: u64,
+    /// Whether that was under the session's lock: else a writer could have taken back what was read.
+    locked: bool,
+    /// The journal's stamp then, where any change since has another.
+    seen: Option<Stamp>,
+}
+
+impl Folded {
+    /// Returns the state, where the journal is no other and no longer by now.
+    pub fn state_at(&self, now: &Stamp) -> Option<&State> {
+        (self.inode == now.inode && self.end == now.length).then_some(&self.state)
+    }
+
+    /// Whether the journal that was opened goes on from it. `locked`: under the session's lock.
+    fn goes_on(&self, opened: &Stamp, locked: bool) -> bool {
+        let sure = self.locked || self.seen == Some(*opened);
+        self.inode == opened.inode && self.end <= opened.length && (!locked || sure)
+    }
+}
+
 impl Journal {
     /// Makes an empty journal.
     ///
@@ -541,11 +568,24 @@ impl Journal {
         dir.make_file(NAME).map(drop)
     }
 
-    /// Opens the journal and folds its state: from `state.json` where it fits, else from the piece's checkpoint.
+    /// Opens the journal to read it, and folds its state: from what was folded before or from `state.json`, where one fits, else from
+    /// the piece's checkpoint.
     ///
     /// # Errors
     /// Where it can't be read.
-    pub fn open(dir: &Dir, flags: OFlags) -> Result<(Journal, State)> {
+    pub fn open(dir: &Dir, before: Option<Folded>) -> Result<(Journal, State)> {
+        Journal::fold(dir, OFlags::RDONLY, before, false)
+    }
+
+    /// As [`Journal::open`], to write it, under the session's lock.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_locked(dir: &Dir, before: Option<Folded>) -> Result<(Journal, State)> {
+        Journal::fold(dir, OFlags::RDWR | OFlags::APPEND, before, true)
+    }
+
+    fn fold(dir: &Dir, flags: OFlags, before: Option<Folded>, locked: bool) -> Result<(Journal, State)> {
         let mut log = match Log::open(dir, NAME, flags) {
             // Somebody removed it: the session goes on, what it knew of turns is lost, and doctor says so.
             Err(PlaceError::Io(_, error)) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -554,7 +594,10 @@ impl Journal {
             }
             opened => opened?,
         };
-        let length = log.size()?;
+        if let Some(before) = before.filter(|before| before.goes_on(&log.stamp(), locked)) {
+            return Journal::go_on(log, before);
+        }
+        let length = log.stamp().length;
         let cached = if length > WORTH { cached(dir, length) } else { None };
         let (mut piece, mut offset, mut state) = (0, 0, State::default());
         if let Some(cached) = cached {
@@ -564,18 +607,49 @@ impl Journal {
                 (offset, state) = (cached.offset, cached.state);
             }
         }
-        let bytes = log.read_from(offset)?;
+        let mut journal = Journal { log, piece, stored: offset };
+        journal.read_on(offset, &mut state)?;
+        Ok((journal, state))
+    }
+
+    fn go_on(log: Log, before: Folded) -> Result<(Journal, State)> {
+        let mut state = before.state;
+        let mut journal = Journal { log, piece: before.piece, stored: before.stored };
+        if before.end < journal.log.stamp().length {
+            journal.read_on(before.end, &mut state)?;
+        } else {
+            journal.log.skip_to(before.end);
+        }
+        Ok((journal, state))
+    }
+
+    fn read_on(&mut self, offset: u64, state: &mut State) -> Result<()> {
+        let bytes = self.log.read_from(offset)?;
         for found in pieces(&bytes) {
             let Piece::Line(line) = found else { break };
             match serde_json::from_slice::<Entry>(line) {
                 Ok(entry) => {
-                    piece = entry.piece.unwrap_or(piece);
+                    self.piece = entry.piece.unwrap_or(self.piece);
                     state.apply(&entry);
                 }
                 Err(_) => state.damaged += 1,
             }
         }
-        Ok((Journal { log, piece, stored: offset }, state))
+        Ok(())
+    }
+
+    /// Returns the state as it was folded, for who opens the journal next; `None` where its last line is torn.
+    pub fn folded(&self, state: &State, locked: bool) -> Option<Folded> {
+        let (stamp, end) = (self.log.stamp(), self.log.end());
+        self.log.is_whole().then(|| Folded {
+            state: state.clone(),
+            piece: self.piece,
+            stored: self.stored,
+            inode: stamp.inode,
+            end,
+            locked,
+            seen: Some(stamp).filter(Stamp::is_settled),
+        })
     }
 
     /// Appends entries as one write and folds them.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Seek, SeekFrom, Write};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,6 +15,10 @@ use super::liveness::{Life, Process};
 use crate::clock::Ts;
 use crate::ids::PageId;
 use crate::lock::{self, Deadline, LockError};
+use crate::place::read_range;
+
+/// A record is smaller, bytes.
+const MOST: u64 = 64 << 10;
 
 /// Which waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +120,7 @@ impl Held {
 
     /// Whether no newer one wants the lane.
     pub fn wanted(&mut self) -> bool {
-        match read(&mut self.file) {
+        match read(&self.file) {
             Some(record) => record == self.record,
             // Half written by a newer one.
             None => false,
@@ -146,36 +150,31 @@ impl Held {
     }
 }
 
-fn read(file: &mut File) -> Option<LaneRecord> {
-    let mut bytes = Vec::new();
-    file.seek(SeekFrom::Start(0)).ok()?;
-    file.read_to_end(&mut bytes).ok()?;
+fn read(file: &File) -> Option<LaneRecord> {
+    let bytes = read_range(file, 0, MOST).ok()?;
     serde_json::from_slice(bytes.split(|byte| *byte == b'\n').next()?).ok()
 }
 
 /// Returns who else is to have a lane: the newest record's process, where that lives and is not this one, whether it holds the lane
 /// yet or not.
 pub fn claimant(session: &Session, lane: Lane) -> Option<LaneRecord> {
-    let lanes = session.dir.sub(super::LANES).ok()??;
-    let mut file = lanes.file(lane.name(), OFlags::RDONLY).ok()??;
-    read(&mut file).filter(|record| record.process != Process::own() && record.process.life() != Life::Dead)
+    let (file, _) = session.dir.stamped(&[super::LANES, lane.name()], OFlags::RDONLY).ok()??;
+    read(&file).filter(|record| record.process != Process::own() && record.process.life() != Life::Dead)
 }
 
 /// Returns when the last watch left to wake the session, where none was parked since.
 pub fn woke(session: &Session) -> Option<Ts> {
-    let lanes = session.dir.sub(super::LANES).ok()??;
-    let mut file = lanes.file(Lane::Watch.name(), OFlags::RDONLY).ok()??;
-    read(&mut file)?.woke
+    let (file, _) = session.dir.stamped(&[super::LANES, Lane::Watch.name()], OFlags::RDONLY).ok()??;
+    read(&file)?.woke
 }
 
 /// Returns who holds a lane now; `None` where nobody does. It takes no lock but tries a shared one.
 pub fn holder(session: &Session, lane: Lane) -> Option<LaneRecord> {
-    let lanes = session.dir.sub(super::LANES).ok()??;
-    let mut file = lanes.file(lane.name(), OFlags::RDWR).ok()??;
+    let (file, _) = session.dir.stamped(&[super::LANES, lane.name()], OFlags::RDWR).ok()??;
     if lock::try_shared(&file).ok()? {
         return None;
     }
-    read(&mut file)
+    read(&file)
 }
 
 /// Returns the follower's lane for a reading: the pages' `seq` as it began, where it is live.

@@ -1,5 +1,8 @@
 //! Who lives, and who runs below whom. Nobody trusts a pid without its start token.
 
+#[cfg(target_os = "linux")]
+use std::io::Read;
+
 use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
@@ -63,8 +66,10 @@ struct Stat {
 /// Reads what Linux tells of a process: `/proc/PID/stat`, whose name field may hold blanks and parentheses.
 #[cfg(target_os = "linux")]
 fn stat(pid: i32) -> Option<Stat> {
-    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
+    // One read gives it whole: about 50 numbers and a short name.
+    let mut line = [0; 2048];
+    let length = std::fs::File::open(format!("/proc/{pid}/stat")).and_then(|mut file| file.read(&mut line)).ok()?;
+    let text = String::from_utf8_lossy(&line[..length]);
     let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_whitespace().collect();
     Some(Stat {
         zombie: matches!(*fields.first()?, "Z" | "X"),

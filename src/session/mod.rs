@@ -7,25 +7,29 @@ pub mod record;
 pub mod state;
 
 use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::OFlags;
 
 use crate::FORMAT;
 use crate::ids::{SessionId, SessionKey};
 use crate::lock::{self, Deadline};
-use crate::place::{Dir, PlaceError};
-use journal::{Entry, Journal};
+use crate::place::{Dir, PlaceError, Stamp};
+use journal::{Entry, Folded, Journal};
 use record::SessionRecord;
 use state::State;
 
 /// A session of the state directory, not locked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     /// Its directory.
     pub dir: Dir,
     /// Its record, as read when it was opened or locked.
     pub record: SessionRecord,
+    /// The record's stamp then, where any change since has another.
+    stamp: Option<Stamp>,
+    /// The state as it was last folded, by whichever copy of this value.
+    folded: Arc<Mutex<Option<Folded>>>,
 }
 
 const LOCK: &str = "lock";
@@ -48,12 +52,23 @@ impl Session {
     /// # Errors
     /// Where its record can't be read.
     pub fn open_key(home: &Dir, key: &SessionKey) -> Result<Option<Session>> {
-        let Some(sessions) = home.sub("sessions")? else { return Ok(None) };
-        let Some(dir) = sessions.sub(key.as_str())? else { return Ok(None) };
-        let Some(bytes) = record_bytes(&dir)? else { return Ok(None) };
+        let Some(dir) = home.below(&["sessions", key.as_str()])? else { return Ok(None) };
+        // It is never synced: an empty one is what a power loss may leave of a session that had just begun.
+        let Some((bytes, stamp)) = dir.read_below(&[RECORD])?.filter(|(bytes, _)| !bytes.is_empty()) else {
+            return Ok(None);
+        };
         let record = serde_json::from_slice(&bytes)
             .with_context(|| format!("{} is damaged: `leaf doctor` says more", dir.path().join(RECORD).display()))?;
-        Ok(Some(Session { dir, record }))
+        Ok(Some(Session { dir, record, stamp: Some(stamp).filter(Stamp::is_settled), folded: Arc::default() }))
+    }
+
+    /// Returns the keys of all sessions.
+    ///
+    /// # Errors
+    /// Where the directory can't be read.
+    pub fn keys(home: &Dir) -> Result<Vec<SessionKey>, PlaceError> {
+        let Some(sessions) = home.sub("sessions")? else { return Ok(Vec::new()) };
+        Ok(sessions.names()?.iter().filter_map(|name| SessionKey::from_name(name)).collect())
     }
 
     /// Returns all sessions whose record can be read.
@@ -61,12 +76,7 @@ impl Session {
     /// # Errors
     /// Where the directory can't be read.
     pub fn all(home: &Dir) -> Result<Vec<Session>, PlaceError> {
-        let Some(sessions) = home.sub("sessions")? else { return Ok(Vec::new()) };
-        let keys = sessions.names()?;
-        Ok(keys
-            .iter()
-            .filter_map(|name| Session::open_key(home, &SessionKey::from_name(name)?).ok().flatten())
-            .collect())
+        Ok(Session::keys(home)?.iter().filter_map(|key| Session::open_key(home, key).ok().flatten()).collect())
     }
 
     /// Opens a session, making it from `record` where leaf never heard of it.
@@ -78,12 +88,13 @@ impl Session {
             return Ok(session);
         }
         let dir = home.make("sessions")?.make(record.id.key().as_str())?;
-        dir.make(LANES)?;
+        dir.make_only(LANES)?;
         let lock = dir.make_file(LOCK)?;
         lock::exclusive(&lock, deadline)?;
-        if record_bytes(&dir)?.is_none() {
+        if dir.stamp(&[RECORD])?.is_none_or(|stamp| stamp.length == 0) {
             Journal::create(&dir)?;
             dir.replace(RECORD, &serde_json::to_vec(record)?, false)?;
+            return Ok(Session { dir, record: record.clone(), stamp: None, folded: Arc::default() });
         }
         drop(lock);
         Session::open(home, &record.id)?.context("the session is gone again")
@@ -94,7 +105,17 @@ impl Session {
     /// # Errors
     /// Where the journal can't be read.
     pub fn state(&self) -> Result<State> {
-        let mut state = Journal::open(&self.dir, OFlags::RDONLY)?.1;
+        let mut folded = self.folded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = &*folded
+            && let Some(stamp) = self.dir.stamp(&[journal::NAME])?
+            && let Some(state) = before.state_at(&stamp)
+        {
+            let mut state = state.clone();
+            state.look_at_runners();
+            return Ok(state);
+        }
+        let (journal, mut state) = Journal::open(&self.dir, folded.take())?;
+        *folded = journal.folded(&state, false);
         state.look_at_runners();
         Ok(state)
     }
@@ -104,13 +125,20 @@ impl Session {
     /// # Errors
     /// At the deadline, where there are no locks, or where it can't be read.
     pub fn lock(self, deadline: Deadline) -> Result<LockedSession> {
-        let lock = self.dir.make_file(LOCK)?;
+        let lock = self.dir.lock_file(LOCK)?;
         lock::exclusive(&lock, deadline)?;
-        let bytes = self.dir.read(RECORD)?.context("the session is gone")?;
-        let record = serde_json::from_slice(&bytes).context("the session's record is damaged")?;
-        let (journal, mut state) = Journal::open(&self.dir, OFlags::RDWR)?;
+        let mut session = self;
+        if session.stamp.is_none() || session.dir.stamp(&[RECORD])? != session.stamp {
+            let bytes = session.dir.read(RECORD)?.context("the session is gone")?;
+            session.record = serde_json::from_slice(&bytes).context("the session's record is damaged")?;
+            session.stamp = None;
+        }
+        let before = session.folded.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (journal, mut state) = Journal::open_locked(&session.dir, before)?;
         state.look_at_runners();
-        Ok(LockedSession { session: Session { record, ..self }, journal, state, _lock: lock })
+        let locked = LockedSession { session, journal, state, _lock: lock };
+        locked.keep_state();
+        Ok(locked)
     }
 
     /// Whether the session's lock can be had by then.
@@ -134,11 +162,6 @@ impl Session {
     }
 }
 
-/// Reads a session's record. It is never synced: an empty one is what a power loss may leave of a session that had just begun.
-fn record_bytes(dir: &Dir) -> Result<Option<Vec<u8>>, PlaceError> {
-    Ok(dir.read(RECORD)?.filter(|bytes| !bytes.is_empty()))
-}
-
 /// A session under its lock, which is freed with this value.
 #[derive(Debug)]
 pub struct LockedSession {
@@ -160,7 +183,15 @@ impl LockedSession {
             return Ok(());
         }
         self.check_writable()?;
-        self.journal.append(&self.session.dir, entries, &mut self.state)
+        self.journal.append(&self.session.dir, entries, &mut self.state)?;
+        self.keep_state();
+        Ok(())
+    }
+
+    /// Keeps the state for who reads or locks the session next.
+    fn keep_state(&self) {
+        let folded = self.journal.folded(&self.state, true);
+        *self.session.folded.lock().unwrap_or_else(PoisonError::into_inner) = folded;
     }
 
     /// Replaces the session's record.
@@ -172,6 +203,7 @@ impl LockedSession {
         if record != self.session.record {
             self.session.dir.replace(RECORD, &serde_json::to_vec(&record)?, false)?;
             self.session.record = record;
+            self.session.stamp = None;
         }
         Ok(())
     }

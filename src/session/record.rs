@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::liveness::{Life, Process};
 use crate::FORMAT;
 use crate::clock::Ts;
-use crate::ids::{Generation, PageId, SessionId};
+use crate::ids::{Generation, PageId, SessionId, SessionKey};
+use crate::place::Dir;
 use crate::rules::way::{Limits, Way};
 
 /// The client whose dialect a session speaks.
@@ -113,6 +114,12 @@ impl SessionRecord {
             moved_to: None,
             started: now,
         }
+    }
+
+    /// Reads a session's record alone, by its key; `None` where there is none that can be read.
+    pub fn read(home: &Dir, key: &SessionKey) -> Option<SessionRecord> {
+        let (bytes, _) = home.read_below(&["sessions", key.as_str(), super::RECORD]).ok()??;
+        serde_json::from_slice(&bytes).ok()
     }
 
     /// Whether the session lives: it did not end, and its client's process, where known, runs.

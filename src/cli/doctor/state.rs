@@ -9,6 +9,7 @@ use rustix::fs::{Access, OFlags};
 use serde::Deserialize;
 
 use super::Check;
+use crate::hook::gate;
 use crate::ids::{DeliveryId, PageId, SessionKey, TurnId};
 use crate::lock::{self, Deadline};
 use crate::page::log::{Piece, parse, pieces};
@@ -484,7 +485,7 @@ fn known(parts: &[&str]) -> Known {
         ["sessions", name, ..] if name.starts_with(".gone-") => Known::Temporary,
         ["sessions", _, report::DIRECTORY] => Known::Directory,
         ["sessions", _, report::DIRECTORY, name] if is_report(name) => Known::File,
-        ["sessions", _, session::RECORD | journal::STATE | LOCK] => Known::File,
+        ["sessions", _, session::RECORD | journal::STATE | gate::NAME | LOCK] => Known::File,
         ["sessions", _, name] if is_journal(name) => Known::File,
         ["sessions", _, session::LANES] => Known::Directory,
         ["sessions", _, session::LANES, name]
@@ -637,6 +638,7 @@ mod tests {
             "sessions/KEY/journal.jsonl",
             "sessions/KEY/journal.12.jsonl",
             "sessions/KEY/state.json",
+            "sessions/KEY/gate",
             "sessions/KEY/lanes/watch",
             "sessions/KEY/lanes/follower",
             "sessions/KEY/lock",
