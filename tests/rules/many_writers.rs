@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::desk::{Desk, Ran, id, signal_pid};
+use crate::support::forks::{Follower, forking};
 use serde_json::{Value, json};
 
 /// Small numbers that look random and are the same in every run.
@@ -384,4 +385,24 @@ fn a_disk_that_refuses_an_answers_write_leaves_one_answer() {
         meddled
     });
     assert_eq!(desk.state()["owed"], json!([]));
+}
+
+#[test]
+fn r017_a_message_that_stands_is_acknowledged_though_the_journal_is_full() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let first = desk.thread("[first]");
+    let _follower = Follower::start(&main);
+    at_every_call(&["write"], "error=ENOSPC", |prefix, at| {
+        let text = format!("[refused at {at}]");
+        let line = format!("{prefix} thread say {first} '{text}'");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line]).env_clear().envs(desk.env()).env("LEAF", crate::support::desk::LEAF);
+        let ran = Ran::from(command.current_dir(desk.project()).output().expect("sh runs"));
+        let trace = fs::read_to_string(desk.path("tmp").join("trace")).unwrap_or_default();
+        let unprinted = trace.lines().any(|l| l.contains("write(1,") && l.contains("(INJECTED)"));
+        let there = whole_events(&desk).iter().filter(|e| e["text"] == json!(text)).count();
+        assert_eq!(there, usize::from(ran.code == 0 || unprinted), "{at}: {ran:?}");
+        trace.contains("(INJECTED)")
+    });
 }
