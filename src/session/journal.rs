@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::liveness::Process;
 use super::state::{ForkTurn, State};
@@ -28,6 +29,8 @@ pub const STATE: &str = "state.json";
 const ROTATE: u64 = 512 * 1024;
 /// How far the journal may run ahead of `state.json`, bytes.
 const WORTH: u64 = 16 * 1024;
+/// How many of the journal's bytes before its offset bind `state.json` to it.
+const BOUND: u64 = 64;
 /// How many older pieces stay for `leaf why`.
 const KEEP: u32 = 3;
 
@@ -508,20 +511,29 @@ impl Entry {
     }
 }
 
-#[derive(Serialize)]
-struct Out<'a> {
+/// `state.json`: the state, what it covers, and by what a damaged one or one of another log is told.
+#[derive(Serialize, Deserialize)]
+struct Cached<'a> {
     format: u32,
     piece: u32,
     offset: u64,
-    state: &'a State,
+    /// The CRC-32 of the [`BOUND`] bytes of the journal before `offset`: a journal that was cut and has grown again is another.
+    bound: u32,
+    /// The CRC-32 of all that is believed.
+    sum: u32,
+    #[serde(borrow)]
+    state: &'a RawValue,
 }
 
-#[derive(Deserialize)]
-struct In {
-    format: u32,
-    piece: u32,
-    offset: u64,
-    state: State,
+impl Cached<'_> {
+    fn sum_of(&self) -> u32 {
+        let mut sum = crc32fast::Hasher::new();
+        for number in [self.piece.into(), self.offset, self.bound.into()] {
+            sum.update(&number.to_le_bytes());
+        }
+        sum.update(self.state.get().as_bytes());
+        sum.finalize()
+    }
 }
 
 /// An open journal.
@@ -555,16 +567,27 @@ impl Journal {
             opened => opened?,
         };
         let length = log.size()?;
-        let cached = if length > WORTH { cached(dir, length) } else { None };
-        let (mut piece, mut offset, mut state) = (0, 0, State::default());
+        let known = if length > WORTH { dir.read(STATE).ok().flatten() } else { None };
+        let cached = known.as_deref().and_then(|bytes| cached(bytes, length));
+        let (mut piece, mut offset, mut state, mut bytes) = (0, 0, State::default(), Vec::new());
         if let Some(cached) = cached {
             // The piece's number stands in its first line alone.
             piece = first_piece(&mut log)?;
             if piece == cached.piece {
-                (offset, state) = (cached.offset, cached.state);
+                let from = cached.offset.saturating_sub(BOUND);
+                bytes = log.read_from(from)?;
+                let fresh = bytes.split_off(usize::try_from(cached.offset - from)?.min(bytes.len()));
+                if crc32fast::hash(&bytes) == cached.bound
+                    && let Ok(folded) = serde_json::from_str(cached.state.get())
+                {
+                    (offset, state) = (cached.offset, folded);
+                    bytes = fresh;
+                }
             }
         }
-        let bytes = log.read_from(offset)?;
+        if offset == 0 {
+            bytes = log.read_from(0)?;
+        }
         for found in pieces(&bytes) {
             let Piece::Line(line) = found else { break };
             match serde_json::from_slice::<Entry>(line) {
@@ -612,13 +635,18 @@ impl Journal {
         if end > ROTATE {
             let _ = self.rotate(dir, state);
         } else if end > self.stored + WORTH {
-            let out = Out { format: FORMAT, piece: self.piece, offset: end, state };
-            if let Ok(bytes) = serde_json::to_vec(&out)
-                && dir.replace(STATE, &bytes, false).is_ok()
-            {
-                self.stored = end;
-            }
+            let _ = self.store(dir, state, end);
         }
+    }
+
+    fn store(&mut self, dir: &Dir, state: &State, end: u64) -> Result<()> {
+        let bound = crc32fast::hash(&self.log.read_from(end.saturating_sub(BOUND))?);
+        let state = serde_json::value::to_raw_value(state)?;
+        let cached = Cached { format: FORMAT, piece: self.piece, offset: end, bound, sum: 0, state: &state };
+        let cached = Cached { sum: cached.sum_of(), ..cached };
+        dir.replace(STATE, &serde_json::to_vec(&cached)?, false)?;
+        self.stored = end;
+        Ok(())
     }
 
     /// Closes the piece under a name of its own and begins the next with a checkpoint. The new piece takes the place of the
@@ -643,10 +671,10 @@ impl Journal {
     }
 }
 
-fn cached(dir: &Dir, length: u64) -> Option<In> {
-    let bytes = dir.read(STATE).ok()??;
-    let read: In = serde_json::from_slice(&bytes).ok()?;
-    (read.format == FORMAT && read.offset <= length).then_some(read)
+/// Returns what `state.json` holds, where it is whole and of this format and the journal is as long as it says.
+fn cached(bytes: &[u8], length: u64) -> Option<Cached<'_>> {
+    let read: Cached<'_> = serde_json::from_slice(bytes).ok()?;
+    (read.format == FORMAT && read.offset <= length && read.sum == read.sum_of()).then_some(read)
 }
 
 /// Reads the number of the piece: it stands in a short first line of its own.
