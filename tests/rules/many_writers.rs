@@ -406,3 +406,34 @@ fn r017_a_message_that_stands_is_acknowledged_though_the_journal_is_full() {
         trace.contains("(INJECTED)")
     });
 }
+
+#[test]
+fn r099_a_take_that_could_not_be_written_leaves_no_scratch_directory() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    at_every_call(&["write"], "error=ENOSPC", |prefix, at| {
+        let thread = desk.thread(&format!("[question at {at}]"));
+        let ask = follower.ask_about(&thread);
+        let said = r#"{"line": "On it.", "sort": "small"}"#;
+        let token = follower.token();
+        let words = format!("fork line {} --through {}", ask.thread, ask.through);
+        main.shell(&format!("printf %s '{said}' | LEAF_TOKEN={token} {prefix} {words}"));
+        let meddled = injected(&desk);
+        let state = desk.state();
+        let known: BTreeSet<&str> =
+            state["turns"].as_array().expect("turns").iter().filter_map(|turn| turn["turn"].as_str()).collect();
+        let tmp = fs::read_dir(desk.path("tmp")).expect("the temporary directory").flatten();
+        for above in tmp.filter(|e| e.file_name().to_string_lossy().starts_with("leaf-")) {
+            for turn in fs::read_dir(above.path()).expect("the scratch directories").flatten() {
+                let turn = turn.file_name().to_string_lossy().into_owned();
+                assert!(known.contains(turn.as_str()), "{at}: {turn} is none of {known:?}");
+            }
+        }
+        // The next take is not to wait for this one.
+        for turn in known {
+            follower.failed(turn, "");
+        }
+        meddled
+    });
+}
