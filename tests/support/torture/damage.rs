@@ -17,37 +17,63 @@ use super::set::Set;
 use super::world::{World, add, session_key};
 use crate::dice::Dice;
 
-/// The kinds of damage.
-pub const KINDS: [&str; 7] =
-    ["cut log", "cut journal", "flipped log", "flipped journal", "flipped caches", "flipped records", "newer format"];
+/// A kind of damage.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    CutLog,
+    CutJournal,
+    FlippedLog,
+    FlippedJournal,
+    FlippedCaches,
+    FlippedRecords,
+    NewerFormat,
+}
+
+const KINDS: [Kind; 7] = [
+    Kind::FlippedLog,
+    Kind::FlippedCaches,
+    Kind::NewerFormat,
+    Kind::FlippedJournal,
+    Kind::FlippedRecords,
+    Kind::CutLog,
+    Kind::CutJournal,
+];
+
+/// Which of the kinds stands for all of them, one after the other.
+pub const ALL: usize = KINDS.len();
 
 /// A cache that is known to be believed though a bit of it was flipped: `view.json` has no checksum yet.
 const BELIEVED: &str = "view.json";
 
-/// Plays one kind of damage. `stride`: every how many bytes a log is cut.
-pub fn play(world: &Arc<World>, kind: usize, seed: u64, stride: usize, flips: usize) -> Option<String> {
+/// Plays a kind of damage, or all. `stride`: every how many bytes a log is cut.
+pub fn play(world: &Arc<World>, which: usize, seed: u64, stride: usize, flips: usize) -> Option<String> {
     let Some(set) = Set::make(world, true) else {
         world.broken("the set could not be made".into());
         return None;
     };
     let mut dice = Dice::new(seed);
-    let kind = KINDS[kind % KINDS.len()];
-    let pages = world.state().join("pages").join(&set.page);
+    let page = world.state().join("pages").join(&set.page);
     let session = world.state().join("sessions").join(session_key(&set.session.id));
-    let done = match kind {
-        "cut log" => cut(&set, &pages.join("log.jsonl"), stride),
-        "cut journal" => cut(&set, &session.join("journal.jsonl"), stride),
-        "flipped log" => flip_log(&set, &mut dice, flips * 2),
-        "flipped journal" => flip_journal(&set, &session.join("journal.jsonl"), &mut dice, flips),
-        "flipped caches" => flip_caches(&set, &mut dice, flips),
-        "flipped records" => {
-            flip_records(&set, &[pages.join("page.json"), session.join("session.json")], &mut dice, flips)
-        }
-        _ => newer(&set, &[pages.join("page.json"), session.join("session.json")]),
-    };
+    let records = [page.join("page.json"), session.join("session.json")];
+    let journal = session.join("journal.jsonl");
+    let which = which % (ALL + 1);
+    let kinds = if which == ALL { &KINDS[..] } else { &KINDS[which..=which] };
+    let mut told = Vec::new();
+    for kind in kinds {
+        let did = match kind {
+            Kind::CutLog => cut(&set, &page.join("log.jsonl"), stride),
+            Kind::CutJournal => cut(&set, &journal, stride),
+            Kind::FlippedLog => flip_log(&set, &mut dice, flips * 2),
+            Kind::FlippedJournal => flip_journal(&set, &journal, &mut dice, flips),
+            Kind::FlippedCaches => flip_caches(&set, &mut dice, flips),
+            Kind::FlippedRecords => flip_records(&set, &records, &mut dice, flips),
+            Kind::NewerFormat => newer(&set, &records),
+        };
+        told.push(format!("{kind:?}: {did}"));
+    }
     set.session.client.kill();
     set.other.client.kill();
-    Some(format!("{kind}: {done}"))
+    Some(told.join("; "))
 }
 
 fn log_of(set: &Set) -> PathBuf {

@@ -4,7 +4,7 @@
 //! Every failure prints its seed and keeps its state directory.
 
 pub mod client;
-mod damage;
+pub mod damage;
 mod disk;
 mod judge;
 pub mod refusals;
