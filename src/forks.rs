@@ -100,10 +100,10 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
         Take::Spawn | Take::Queue if most == 1 => (TurnId::new()?, take::STANDING.to_owned(), None),
         Take::Spawn | Take::Queue => (TurnId::new()?, prompts::name(thread), None),
     };
-    let scratch = scratch_of(turn);
+    let scratch = Scratch::of(turn);
     let action = match (&how, &agent) {
         (Take::Resume { .. }, Some(agent)) => {
-            let prompt = prompts::resume_prompt(&scratch, &news, &told);
+            let prompt = prompts::resume_prompt(&scratch.named, &news, &told);
             Action::Resume { turn, agent_id: agent.clone(), prompt }
         }
         (Take::Resume { .. } | Take::Spawn | Take::Queue, _) => {
@@ -112,7 +112,7 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
                 turn,
                 name: name.clone(),
                 description: prompts::description(thread, turn),
-                prompt: prompts::work_prompt(place, &scratch, &told),
+                prompt: prompts::work_prompt(place, &scratch.named, &told),
             }
         }
     };
@@ -140,6 +140,7 @@ pub fn take_thread(desk: &Desk, tx: &mut Transaction, thread: ThreadId) -> Resul
         ..entry_of(tx, Kind::Taken, thread, newest)
     };
     tx.journal(&[taken])?;
+    scratch.make();
     let Some(opened) = tx.state().fork(turn).cloned() else { return Ok(Action::Main) };
     let actor = tx.fork_actor(&opened);
     tx.page.append(tx.now, vec![pickup(thread, messages, None, actor)], false)?;
@@ -193,7 +194,8 @@ pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Opt
     let bundle = Bundle { thread: found, messages: new };
     let messages: Vec<MessageId> = bundle.messages.iter().map(|message| message.id).collect();
     let (told, news) = told(tx, delivery, &bundle, &changed::since(&reading, found, &agent))?;
-    let prompt = prompts::resume_prompt(&scratch_of(turn), &news, &told);
+    let scratch = Scratch::of(turn);
+    let prompt = prompts::resume_prompt(&scratch.named, &news, &told);
     let action = Action::Resume { turn, agent_id: agent, prompt };
     let taken = Entry {
         turn: Some(turn),
@@ -204,6 +206,7 @@ pub fn go_on(tx: &mut Transaction, turn: TurnId, thread: ThreadId) -> Result<Opt
         ..entry_of(tx, Kind::Taken, thread, newest)
     };
     tx.journal(&[taken])?;
+    scratch.make();
     let actor = tx.fork_actor(&fork);
     tx.page.append(tx.now, vec![pickup(thread, messages, None, actor)], false)?;
     Ok(Some(action))
@@ -237,13 +240,29 @@ fn told(
     Ok((told, context::changes(&fence, changes)))
 }
 
-/// Returns a turn's scratch directory as its prompt names it: made before the turn opens, so that none is offered that isn't there.
-fn scratch_of(turn: TurnId) -> String {
-    match scratch::make(turn) {
-        Ok(path) => path.to_string_lossy().into_owned(),
-        Err(error) => {
+/// A turn's scratch directory as its prompt names it, and whether it is to be made.
+struct Scratch {
+    named: String,
+    offered: Option<TurnId>,
+}
+
+impl Scratch {
+    /// Offers none where none can be made.
+    fn of(turn: TurnId) -> Scratch {
+        match scratch::prepare() {
+            Ok(()) => Scratch { named: scratch::path(turn).to_string_lossy().into_owned(), offered: Some(turn) },
+            Err(error) => {
+                errors::note(&format!("scratch directory {}: {error}", scratch::path(turn).display()));
+                Scratch { named: "none (it could not be made): write no files".to_owned(), offered: None }
+            }
+        }
+    }
+
+    /// Makes it, once the turn is journalled: one of a turn that nobody knows would never go.
+    fn make(&self) {
+        let Some(turn) = self.offered else { return };
+        if let Err(error) = scratch::make(turn) {
             errors::note(&format!("scratch directory {}: {error}", scratch::path(turn).display()));
-            "none (it could not be made): write no files".to_owned()
         }
     }
 }

@@ -19,13 +19,20 @@ fn own() -> PathBuf {
     temporary.join(format!("leaf-{}", rustix::process::geteuid().as_raw()))
 }
 
+/// Makes the directory above all turns'.
+///
+/// # Errors
+/// As [`make`].
+pub fn prepare() -> io::Result<()> {
+    directory(&own())
+}
+
 /// Makes a turn's scratch directory.
 ///
 /// # Errors
 /// Where it can't be made, or where the directory above it, which others could have made first, is not the user's own (R125).
 pub fn make(turn: TurnId) -> io::Result<PathBuf> {
-    let above = own();
-    directory(&above)?;
+    prepare()?;
     let path = path(turn);
     directory(&path)?;
     Ok(path)

@@ -262,9 +262,11 @@ impl Run {
         let mut desktop = Desktop { run: self, speaker, tx };
         let result = desktop.not_lost().and_then(|()| act(&mut desktop));
         if result.is_ok() {
-            // What the write itself began or ended to be kept back (R16).
-            desktop.tx.keep_back()?;
-            desktop.tx.settle()?;
+            // What the write itself began or ended to be kept back (R16). The write stands and was told, whatever becomes of
+            // this: the next process does it again (R17).
+            if let Err(error) = desktop.tx.keep_back().and_then(|()| desktop.tx.settle()) {
+                crate::errors::note(&format!("after a write: {error:#}"));
+            }
         }
         if let Err(error) = &result
             && let Some(Refused { rule: Some(rule), thread: Some(thread), sentence }) = error.downcast_ref()

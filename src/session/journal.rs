@@ -28,6 +28,8 @@ pub const STATE: &str = "state.json";
 const ROTATE: u64 = 512 * 1024;
 /// How far the journal may run ahead of `state.json`, bytes.
 const WORTH: u64 = 16 * 1024;
+/// How many of the journal's bytes before its offset bind `state.json` to it.
+const BOUND: u64 = 64;
 /// How many older pieces stay for `leaf why`.
 const KEEP: u32 = 3;
 
@@ -513,6 +515,7 @@ struct Out<'a> {
     format: u32,
     piece: u32,
     offset: u64,
+    bound: u32,
     state: &'a State,
 }
 
@@ -521,6 +524,8 @@ struct In {
     format: u32,
     piece: u32,
     offset: u64,
+    /// The CRC-32 of the [`BOUND`] bytes of the journal before `offset`: a journal that was cut and has grown again is another.
+    bound: u32,
     state: State,
 }
 
@@ -603,7 +608,7 @@ impl Journal {
         if let Some(cached) = cached {
             // The piece's number stands in its first line alone.
             piece = first_piece(&mut log)?;
-            if piece == cached.piece {
+            if piece == cached.piece && bound(&log, cached.offset)? == cached.bound {
                 (offset, state) = (cached.offset, cached.state);
             }
         }
@@ -686,13 +691,15 @@ impl Journal {
         if end > ROTATE {
             let _ = self.rotate(dir, state);
         } else if end > self.stored + WORTH {
-            let out = Out { format: FORMAT, piece: self.piece, offset: end, state };
-            if let Ok(bytes) = cache::to_vec(&out)
-                && dir.replace(STATE, &bytes, false).is_ok()
-            {
-                self.stored = end;
-            }
+            let _ = self.store(dir, state, end);
         }
+    }
+
+    fn store(&mut self, dir: &Dir, state: &State, end: u64) -> Result<()> {
+        let out = Out { format: FORMAT, piece: self.piece, offset: end, bound: bound(&self.log, end)?, state };
+        dir.replace(STATE, &cache::to_vec(&out)?, false)?;
+        self.stored = end;
+        Ok(())
     }
 
     /// Closes the piece under a name of its own and begins the next with a checkpoint. The new piece takes the place of the
@@ -717,10 +724,16 @@ impl Journal {
     }
 }
 
+/// Returns what `state.json` holds, where it is whole and of this format and the journal is as long as it says.
 fn cached(dir: &Dir, length: u64) -> Option<In> {
     let bytes = dir.read(STATE).ok()??;
     let read: In = cache::from_slice(&bytes)?;
     (read.format == FORMAT && read.offset <= length).then_some(read)
+}
+
+/// Returns the CRC-32 of the journal's bytes before an offset.
+fn bound(log: &Log, offset: u64) -> Result<u32, PlaceError> {
+    Ok(crc32fast::hash(&log.read_span(offset.saturating_sub(BOUND), offset)?))
 }
 
 /// Reads the number of the piece: it stands in a short first line of its own.

@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use self::killer::{Call, Death, Follow, KILLED, at_once, left};
+use self::killer::{Call, Death, Follow, KILLED, at_once};
 use super::model::Dice;
-use crate::support::desk::{Desk, Ran, Session, id, quoted, references, walk};
+use crate::support::desk::{Desk, Ran, Session, id, quoted, references};
 use crate::support::forks::{Fork, forking, session_dir, shell_task, text};
+use crate::support::leftovers::{left, still_locked, strays};
 
 /// Takes that the suite plays, as far as they fit in `BUDGET` on a busy machine, but `FEWEST` at any rate.
 const TAKES: u64 = 40;
@@ -305,15 +306,8 @@ fn gone(desk: &Desk, seed: u64, page: &str) {
         assert!(start.elapsed() < PATIENCE, "seed {seed}: processes are left: {found:#?}");
         std::thread::sleep(Duration::from_millis(20));
     }
-    walk(&desk.state_dir(), &mut |path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let parent = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-        if path.is_file() && (name == "lock" || name == "log.jsonl" || parent == "lanes") {
-            let file = fs::OpenOptions::new().read(true).write(true).open(path).expect("a lock file");
-            fs2::FileExt::try_lock_exclusive(&file)
-                .unwrap_or_else(|e| panic!("seed {seed}: {} is still locked: {e}", path.display()));
-        }
-    });
+    let locked = still_locked(&desk.state_dir());
+    assert!(locked.is_empty(), "seed {seed}: still locked: {locked:?}");
     let state = desk.ask(&["page", "state", "--page", page]);
     for turn in state["turns"].as_array().expect("turns") {
         assert_eq!(turn["state"], "ended", "seed {seed}: a dead client's turn: {turn}");
@@ -1248,26 +1242,7 @@ impl<'s, 'd> Take<'s, 'd> {
     /// What a killed maker of a page leaves goes as the next page is made.
     fn nothing_strays(&self) {
         self.desk.ask(&["page", "new", "Another"]);
-        let root = self.desk.state_dir();
-        let mut strays = Vec::new();
-        walk(&root, &mut |path| {
-            let Ok(below) = path.strip_prefix(&root) else { return };
-            let words: Vec<&str> = below.iter().filter_map(|w| w.to_str()).collect();
-            let known = match words.as_slice() {
-                ["pages" | "sessions" | "projects"] | ["errors.log"] => true,
-                ["pages" | "sessions", _] => true,
-                ["pages", _, "page.json" | "log.jsonl" | "view.json" | "deliveries"] => true,
-                ["pages", _, "deliveries", id] => id.ends_with(".json"),
-                ["sessions", _, "session.json" | "journal.jsonl" | "state.json" | "gate" | "lanes" | "lock"] => true,
-                ["sessions", _, "lanes", "follower" | "watch"] => true,
-                // A project's lock stands in no list of the contract's, but in its order of locks.
-                ["projects", key] => key.ends_with(".json") || key.ends_with(".lock"),
-                _ => false,
-            };
-            if !known {
-                strays.push(below.to_owned());
-            }
-        });
+        let strays = strays(&self.desk.state_dir());
         if !strays.is_empty() {
             self.fail(&format!("files that the contract doesn't know: {strays:?}"));
         }

@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::desk::{Desk, Ran, id, signal_pid};
+use crate::support::forks::{Follower, forking};
 use serde_json::{Value, json};
 
 /// Small numbers that look random and are the same in every run.
@@ -384,4 +385,55 @@ fn a_disk_that_refuses_an_answers_write_leaves_one_answer() {
         meddled
     });
     assert_eq!(desk.state()["owed"], json!([]));
+}
+
+#[test]
+fn r017_a_message_that_stands_is_acknowledged_though_the_journal_is_full() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let first = desk.thread("[first]");
+    let _follower = Follower::start(&main);
+    at_every_call(&["write"], "error=ENOSPC", |prefix, at| {
+        let text = format!("[refused at {at}]");
+        let line = format!("{prefix} thread say {first} '{text}'");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &line]).env_clear().envs(desk.env()).env("LEAF", crate::support::desk::LEAF);
+        let ran = Ran::from(command.current_dir(desk.project()).output().expect("sh runs"));
+        let trace = fs::read_to_string(desk.path("tmp").join("trace")).unwrap_or_default();
+        let unprinted = trace.lines().any(|l| l.contains("write(1,") && l.contains("(INJECTED)"));
+        let there = whole_events(&desk).iter().filter(|e| e["text"] == json!(text)).count();
+        assert_eq!(there, usize::from(ran.code == 0 || unprinted), "{at}: {ran:?}");
+        trace.contains("(INJECTED)")
+    });
+}
+
+#[test]
+fn r099_a_take_that_could_not_be_written_leaves_no_scratch_directory() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    at_every_call(&["write"], "error=ENOSPC", |prefix, at| {
+        let thread = desk.thread(&format!("[question at {at}]"));
+        let ask = follower.ask_about(&thread);
+        let said = r#"{"line": "On it.", "sort": "small"}"#;
+        let token = follower.token();
+        let words = format!("fork line {} --through {}", ask.thread, ask.through);
+        main.shell(&format!("printf %s '{said}' | LEAF_TOKEN={token} {prefix} {words}"));
+        let meddled = injected(&desk);
+        let state = desk.state();
+        let known: BTreeSet<&str> =
+            state["turns"].as_array().expect("turns").iter().filter_map(|turn| turn["turn"].as_str()).collect();
+        let tmp = fs::read_dir(desk.path("tmp")).expect("the temporary directory").flatten();
+        for above in tmp.filter(|e| e.file_name().to_string_lossy().starts_with("leaf-")) {
+            for turn in fs::read_dir(above.path()).expect("the scratch directories").flatten() {
+                let turn = turn.file_name().to_string_lossy().into_owned();
+                assert!(known.contains(turn.as_str()), "{at}: {turn} is none of {known:?}");
+            }
+        }
+        // The next take is not to wait for this one.
+        for turn in known {
+            follower.failed(turn, "");
+        }
+        meddled
+    });
 }

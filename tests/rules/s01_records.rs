@@ -937,3 +937,61 @@ fn r005_a_rotated_journal_forgets_nothing_that_still_counts() {
     main.stop_active().silent();
     assert_eq!(desk.thread_state(&held)["status"], "waiting");
 }
+
+/// A damaged line (R127) of some length: it says nothing, and fills the journal as well as any.
+fn filler(bytes: usize) -> Vec<u8> {
+    let mut line = vec![b'x'; bytes];
+    line.push(b'\n');
+    line
+}
+
+/// A session whose main has a message in its open turn, and a journal so long that the state of it is cached.
+fn with_a_cached_state(desk: &Desk) -> (Session<'_>, PathBuf, String) {
+    let main = desk.session("s").working();
+    let thread = desk.thread("picked up in this turn");
+    main.boundary().reference();
+    let dir = session_dir(desk, main.id());
+    let mut journal = fs::OpenOptions::new().append(true).open(dir.join("journal.jsonl")).expect("the journal");
+    std::io::Write::write_all(&mut journal, &filler(20 << 10)).expect("the journal");
+    desk.advance(61);
+    main.boundary().silent();
+    assert!(dir.join("state.json").is_file(), "it is cached");
+    assert_eq!(desk.thread_state(&thread)["status"], "working");
+    (main, dir, thread)
+}
+
+#[test]
+fn r005_a_state_that_the_disk_changed_is_not_believed() {
+    let desk = Desk::new();
+    let (_main, dir, thread) = with_a_cached_state(&desk);
+    let turn = text(&desk.events("pickup")[0]["turn"]);
+    let cached = fs::read_to_string(dir.join("state.json")).expect("the state");
+    let places: Vec<usize> = cached.match_indices(&turn).map(|(at, _)| at).collect();
+    assert!(!places.is_empty(), "the turn is in the state");
+    for at in places {
+        // One digit for another: it is JSON all the same.
+        let digit = if cached.as_bytes()[at] == b'0' { "1" } else { "0" };
+        let mut changed = cached.clone();
+        changed.replace_range(at..=at, digit);
+        fs::write(dir.join("state.json"), changed).expect("the state");
+        assert_eq!(desk.thread_state(&thread)["status"], "working", "changed at {at}");
+    }
+}
+
+#[test]
+fn r005_a_state_of_a_journal_that_was_cut_is_not_believed() {
+    let desk = Desk::new();
+    let (main, dir, thread) = with_a_cached_state(&desk);
+    let journal = fs::read(dir.join("journal.jsonl")).expect("the journal");
+    main.stop().says();
+    main.stop_active().silent();
+    let mut longer = fs::read(dir.join("journal.jsonl")).expect("the journal");
+    longer.extend(filler(20 << 10));
+    fs::write(dir.join("journal.jsonl"), longer).expect("the journal");
+    main.prompt("next").silent_or_context();
+    main.stop_active().silent_or_context();
+    assert_eq!(desk.thread_state(&thread)["status"], "waiting", "the turn ended");
+    // Power went: what came after is lost, but for the cache; then the journal grew again beyond what that covers.
+    fs::write(dir.join("journal.jsonl"), [journal, filler(60 << 10)].concat()).expect("the journal");
+    assert_eq!(desk.thread_state(&thread)["status"], "working", "its end was lost with the rest");
+}

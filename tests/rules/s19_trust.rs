@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::support::desk::{Desk, Ran, id, mode, references, walk};
+use crate::support::forks::{Follower, forking, session_dir};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -428,6 +429,18 @@ fn r127_a_session_of_a_newer_format_is_never_written() {
         files.iter().filter(|(p, _)| p.starts_with(&dir)).map(|(p, b)| (p.clone(), b.clone())).collect()
     };
     assert_eq!(of(&now), of(&before));
+}
+
+#[test]
+fn r127_what_is_written_on_the_page_of_a_newer_session_stands() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let thread = desk.thread("hello");
+    let _follower = Follower::start(&main);
+    set_format(&session_dir(&desk, &main).join("session.json"), 2);
+    let said = desk.say(&thread, "acknowledged, though the session can't be told");
+    assert_eq!(desk.events("message").last().map(id), Some(said));
+    desk.ask(&["thread", "resolve", &thread]);
 }
 
 #[test]

@@ -6,8 +6,6 @@
 //!
 //! More of them by hand: `LEAF_MIXES=1000 LEAF_SEED=1 cargo test --test rules todo_mixes -- --nocapture`.
 
-mod fold;
-
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::io::Write as _;
@@ -19,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use self::fold::Fold;
 use super::killed_takes::killer::{Call, Death, Follow, KILLED, at_once};
 use super::model::Dice;
 use crate::support::desk::{Desk, Ran, Session, id, quoted, references};
+use crate::support::fold::{self, Fold};
 use crate::support::forks::{Fork, session_dir, text};
 
 /// Mixes that the suite plays, as far as they fit in `BUDGET`, but `FEWEST` at any rate.

@@ -229,18 +229,3 @@ impl Follow {
         fs::read_to_string(self.dir.join("err")).unwrap_or_default()
     }
 }
-
-/// Processes that have this directory in their environment.
-pub fn left(dir: &Path) -> Vec<String> {
-    let needle = dir.to_string_lossy().into_owned();
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let path = entry.path();
-        let read =
-            |name: &str| String::from_utf8_lossy(&fs::read(path.join(name)).unwrap_or_default()).replace('\0', " ");
-        if read("environ").contains(&needle) {
-            found.push(format!("{} {}", path.display(), read("cmdline")));
-        }
-    }
-    found
-}

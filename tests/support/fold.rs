@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
-use crate::support::forks::text;
-
 /// R13(g) and (h), seconds.
 const KEEP: i64 = 30;
 const FLURRY: i64 = 90;
@@ -67,6 +65,10 @@ pub struct Fold {
 
 fn word(event: &Value, key: &str) -> String {
     event[key].as_str().unwrap_or_default().to_owned()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 impl Fold {
