@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::rc::Rc;
+use std::time::Duration;
 
 use leaf_threads::clock::Ts;
 use leaf_threads::ids::{DeliveryId, EventId, TurnId};
@@ -32,6 +33,8 @@ pub const NAMES: [&str; 7] = [
 const HOT: usize = 20;
 /// The events that a thread has where only the log's length is given.
 const EACH: usize = 30;
+/// How long the first reading of a log may take.
+const PATIENCE: Duration = Duration::from_secs(300);
 /// The log's length where only the threads are given.
 const LENGTH: usize = 100_000;
 
@@ -127,7 +130,9 @@ fn play(desk: &Desk, events: usize, threads: usize) -> (std::collections::BTreeM
     }
     drop(pen);
     let waiting = waiting.unwrap();
-    session.ask(&["thread", "reply", &waiting.0, "It is being looked at.", "--unasked"]);
+    // It reads the whole log, which no desk's patience is made for.
+    let read = session.job(&["thread", "reply", &waiting.0, "It is being looked at.", "--unasked"]).start();
+    read.wait(PATIENCE).unwrap_or_else(|| panic!("{events} events in {threads} threads are read")).ok();
     session.boundary().silent_or_context();
     session.boundary().silent();
 
