@@ -188,10 +188,10 @@ pub fn output(bytes: &[u8]) -> Output {
     match serde_json::from_slice::<Whole>(bytes) {
         Ok(whole) => {
             let used = &whole.usage;
-            let tokens = used.input_tokens
-                + used.output_tokens
-                + used.cache_read_input_tokens
-                + used.cache_creation_input_tokens;
+            let tokens =
+                [used.input_tokens, used.output_tokens, used.cache_read_input_tokens, used.cache_creation_input_tokens]
+                    .into_iter()
+                    .fold(0, u64::saturating_add);
             let text = match whole.result {
                 Some(result) if !result.is_empty() => result,
                 _ => whole.errors.join("; "),
@@ -256,6 +256,12 @@ mod tests {
         let read = output(whole);
         assert_eq!((read.text.as_str(), read.failed), ("HAND BACK: no", false));
         assert_eq!((read.cost.tokens, read.cost.ms), (Some(2223), Some(358)));
+    }
+
+    #[test]
+    fn a_cost_beyond_all_numbers_is_no_small_one() {
+        let read = output(br#"{"result":"x","usage":{"input_tokens":18446744073709551615,"output_tokens":2}}"#);
+        assert_eq!(read.cost.tokens, Some(u64::MAX));
     }
 
     #[test]
