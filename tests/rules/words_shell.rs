@@ -104,7 +104,6 @@ fn r069_no_generated_line_runs_leaf_unseen_and_each_mark_runs_it_once() {
         for (what, n) in [("passed", tally.passed), ("marked", tally.marked), ("denied rightly", denied)] {
             assert!(u64::from(n) * 20 > played, "{what}: {n}");
         }
-        assert!(u64::from(tally.killed) * 50 < played, "too many lines didn't end: {}", tally.killed);
     }
 }
 
