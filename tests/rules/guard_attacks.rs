@@ -535,7 +535,7 @@ const SHELL: &[(&str, Fate)] = &[
     ("trap \"rm a.txt\" 0", Denied),
     ("trap -- 'rm a.txt' EXIT INT", Denied),
     ("coproc rm a.txt; wait", Denied),
-    ("coproc C { rm a.txt; }; wait", Unseen(WRAPPED)),
+    ("coproc C { rm a.txt; }; wait", Denied),
     ("time rm a.txt", Denied),
     ("time -p rm a.txt", Denied),
     ("! rm a.txt", Denied),

@@ -58,3 +58,4 @@ mod schedule_sweep;
 mod schedule_watch;
 mod todo_mixes;
 mod words_corpus;
+mod words_shell;

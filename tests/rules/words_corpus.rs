@@ -5,19 +5,29 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Read as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use leaf_threads::rules::words::{Forbidden, Reason, Shell, Verdict, has_word, judge, may_name_leaf, plumbing};
 use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 
 const CORPUS: &str = include_str!("words_corpus.txt");
 
-/// Writes `run`, then each argument, all ended by NUL, in one write.
-const RECORDER: &str =
-    "#!/bin/sh\n{ printf 'run\\0'; for a in \"$@\"; do printf 'arg%s\\0' \"$a\"; done; } >> \"$LOG_OF_LEAF\"\n";
+/// Longer than any line of the corpus takes on a busy machine, and any generated one that ends.
+const PATIENCE: Duration = Duration::from_secs(100);
+const PATIENCE_WITH_ANY: Duration = Duration::from_secs(5);
+
+/// Runs a shell's line with bounds. Its output stays open as a file that no redirection of the line's closes, so that who waits
+/// for its end waits for what runs in the background too.
+const BOUNDED: &str = "exec 9>&1; ulimit -t 20 -f 4096; exec \"$0\" -c \"$1\"";
 
 struct Case {
     judge: &'static str,
@@ -47,17 +57,30 @@ fn cases() -> Vec<Case> {
 }
 
 /// A place to run lines in: HOME, with `bin/leaf` the recorder and a few files that lines look at.
-struct Place {
+pub(super) struct Place {
     home: tempfile::TempDir,
+    /// Writes `run`, then each argument, all ended by NUL, in one write.
+    recorder: String,
+    /// Who runs the lines, where it isn't who runs the tests: user and group.
+    user: Option<u32>,
+    patience: Duration,
 }
 
 impl Place {
     fn new() -> Self {
         let home = tempfile::tempdir().expect("a directory");
-        let place = Place { home };
-        place.script("bin/leaf", RECORDER);
-        fs::create_dir(place.at("work")).expect("the working directory");
-        place
+        // As a program of its own it has the option; a shell that is given it to read can make nothing of it.
+        let recorder = format!(
+            "#!/bin/sh -f\ncase $- in *f*) ;; *) return 126 2>/dev/null || exit 126 ;; esac\n{{ printf 'run\\0'; for a in \"$@\"; do printf 'arg%s\\0' \"$a\"; done; }} >> '{}'\n",
+            home.path().join("log").display()
+        );
+        Place { home, recorder, user: None, patience: PATIENCE }
+    }
+
+    /// For lines that nobody has read: root hands them to nobody, who can write in no other place and whose `~` is nowhere.
+    pub(super) fn harmless() -> Self {
+        let user = rustix::process::geteuid().is_root().then_some(65534);
+        Place { user, patience: PATIENCE_WITH_ANY, ..Place::new() }
     }
 
     fn at(&self, path: &str) -> PathBuf {
@@ -71,8 +94,24 @@ impl Place {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
     }
 
+    /// Everything as it was, whatever the line before did. A recorder that is still whole is left alone: one that another
+    /// thread's child holds open for writing couldn't be run.
     fn fill(&self) {
-        fs::remove_dir_all(self.at("work")).expect("an empty working directory");
+        let whole = fs::read_to_string(self.at("bin/leaf")).is_ok_and(|text| text == self.recorder);
+        for directory in [self.at(""), self.at("bin")] {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                let directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if whole && ["bin", "leaf"].iter().any(|name| entry.file_name() == *name) {
+                    continue;
+                }
+                let gone = if directory { fs::remove_dir_all(entry.path()) } else { fs::remove_file(entry.path()) };
+                gone.expect("an empty place");
+            }
+        }
+        if !whole {
+            self.script("bin/leaf", &self.recorder);
+        }
+        fs::write(self.at("log"), "").expect("an empty log");
         self.script("work/run.sh", "#!/bin/sh\nleaf page state\n");
         self.script("work/tree.sh", "#!/bin/sh\n$TREE page state\n");
         self.script("work/count.sh", "#!/bin/sh\nwc -l \"$1\"\n");
@@ -86,26 +125,32 @@ impl Place {
             fs::create_dir_all(path.parent().expect("a parent")).expect("its directory");
             fs::write(path, text).expect("a file");
         }
+        if let Some(user) = self.user {
+            for path in ["", "log", "work", "work/notes.md", "work/leaf.rs", "work/src", "work/src/leaf"] {
+                std::os::unix::fs::chown(self.at(path), Some(user), Some(user)).expect("another owner");
+            }
+        }
     }
 
     fn line(&self, line: &str) -> String {
         line.replace("@BIN@", &self.at("bin").display().to_string())
     }
 
-    /// The argument lists with which `leaf` ran.
-    fn run(&self, shell: &str, line: &str) -> Vec<Vec<String>> {
+    /// The argument lists with which `leaf` ran; none where the line didn't end in time.
+    pub(super) fn ran(&self, shell: &str, line: &str) -> Option<Vec<Vec<String>>> {
         self.fill();
-        let log = self.at("log");
-        fs::write(&log, "").expect("an empty log");
         let path = format!("{}:{}", self.at("bin").display(), std::env::var("PATH").unwrap_or_default());
-        // Waits for all that hold its output, so for what runs in the background too.
-        Command::new(shell)
-            .args(["-c", line])
+        let mut command = Command::new("sh");
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command
+            .args(["-c", BOUNDED, shell, line])
             .current_dir(self.at("work"))
             .env_clear()
             .env("PATH", path)
             .env("HOME", self.home.path())
-            .env("LOG_OF_LEAF", &log)
+            .env("LOG_OF_LEAF", self.at("log"))
             .env("COMMAND_OF_ENV", "leaf")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_AUTHOR_NAME", "n")
@@ -114,10 +159,57 @@ impl Place {
             .env("GIT_COMMITTER_EMAIL", "n@example.com")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .output()
+            .stderr(Stdio::null())
+            .spawn()
             .expect("the shell runs");
-        recorded(&log)
+        let mut out = child.stdout.take().expect("its output");
+        let ended = read_to_end(&mut out, self.patience);
+        if !ended {
+            kill_writers(&out);
+            let _ = child.kill();
+        }
+        child.wait().expect("its end");
+        ended.then(|| recorded(&self.at("log")))
+    }
+
+    fn run(&self, shell: &str, line: &str) -> Vec<Vec<String>> {
+        self.ran(shell, line).expect("a line that ends")
+    }
+}
+
+/// Reads all that is written, which isn't kept: a line may say the same without end. False where that takes too long.
+fn read_to_end(out: &mut ChildStdout, patience: Duration) -> bool {
+    let until = Instant::now() + patience;
+    let mut buffer = [0; 8192];
+    loop {
+        let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).expect("a short time");
+        match poll(&mut [PollFd::new(out, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return false,
+            _ if left.tv_sec == 0 && left.tv_nsec == 0 => return false,
+            _ => {}
+        }
+        if matches!(out.read(&mut buffer), Ok(0)) {
+            return true;
+        }
+    }
+}
+
+/// Kills everything that a line left: what holds its output open, in whatever group or session it is.
+fn kill_writers(out: &ChildStdout) {
+    let pipe = fs::read_link(format!("/proc/self/fd/{}", out.as_raw_fd())).expect("the pipe's name");
+    for _ in 0..100 {
+        let mut found = false;
+        for process in fs::read_dir("/proc").expect("the processes").flatten() {
+            let pid = process.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+            let holds = fs::read_link(process.path().join("fd/9")).is_ok_and(|held| held == pipe);
+            if let Some(pid) = pid.filter(|pid| holds && *pid != getpid()) {
+                found = true;
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        if !found {
+            return;
+        }
     }
 }
 
@@ -152,7 +244,7 @@ fn truth() -> MutexGuard<'static, Truth> {
     TRUTH.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn has(shell: &str) -> bool {
+pub(super) fn has(shell: &str) -> bool {
     Command::new(shell).args(["-c", "true"]).status().is_ok_and(|s| s.success())
 }
 

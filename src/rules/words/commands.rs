@@ -239,9 +239,10 @@ pub(super) fn option_says(word: &Word) -> bool {
     })
 }
 
-/// Keep their arguments where later commands find them: a copy of `leaf` runs as `leaf`, a variable is expanded.
+/// Keep their arguments, or their input, where later commands find them: a copy of `leaf` runs as `leaf`, a variable is
+/// expanded, `exec <<<` is what the next shell reads.
 pub(super) const KEEPS: &[&str] =
-    &["cp", "mv", "ln", "install", "tee", "dd", "rsync", "export", "declare", "local", "readonly", "typeset"];
+    &["cp", "mv", "ln", "install", "tee", "dd", "rsync", "export", "declare", "local", "readonly", "typeset", "exec"];
 
 /// Whether it may make commands of its input; the prefilter asks this of every word of a line with a pipe.
 pub(super) fn reads_input(name: &str) -> bool {
@@ -250,7 +251,40 @@ pub(super) fn reads_input(name: &str) -> bool {
 
 /// Evaluate what looks like an array index in an argument.
 pub(super) const EVALUATES: &[&str] =
-    &["test", "[", "[[", "printf", "unset", "read", "declare", "local", "export", "let"];
+    &["test", "[", "[[", "printf", "unset", "read", "declare", "typeset", "local", "readonly", "export", "let"];
+
+/// Run some of their arguments, by options that aren't read here: any of them may be the command.
+pub(super) const LAUNCHERS: &[&str] = &[
+    "strace",
+    "ltrace",
+    "gdb",
+    "valgrind",
+    "perf",
+    "hyperfine",
+    "flock",
+    "taskset",
+    "chrt",
+    "numactl",
+    "prlimit",
+    "setpriv",
+    "setarch",
+    "linux32",
+    "linux64",
+    "unshare",
+    "nsenter",
+    "chroot",
+    "script",
+    "watch",
+    "unbuffer",
+    "rlwrap",
+    "fakeroot",
+    "runuser",
+    "sg",
+    "systemd-run",
+    "xvfb-run",
+    "entr",
+    "busybox",
+];
 
 const DATA: &[&str] = &[
     ":",

@@ -9,6 +9,9 @@ use std::rc::Rc;
 /// Deeper nesting than this is not read: the script is `broken`, and in doubt R69 denies.
 const DEEPEST: usize = 40;
 
+/// A pattern or a brace that closes farther off than this is none, bytes.
+const FARTHEST: usize = 512;
+
 /// A whole line, or the inside of a substitution.
 #[derive(Debug, Default)]
 pub(in crate::rules) struct Script {
@@ -92,6 +95,8 @@ pub(in crate::rules) struct Word {
     braces: usize,
     /// Some of it is quoted.
     pub quotes: bool,
+    /// Some of it by `$'…'`.
+    pub dollar: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -236,6 +241,8 @@ struct Lexer<'a> {
     conditional: bool,
     opened: usize,
     pending: Vec<Pending>,
+    /// Up to where no `]`, and no `}`, was found by a look ahead.
+    looked: [usize; 2],
 }
 
 impl<'a> Lexer<'a> {
@@ -250,6 +257,7 @@ impl<'a> Lexer<'a> {
             conditional: false,
             opened: 0,
             pending: Vec::new(),
+            looked: [0; 2],
         }
     }
 
@@ -288,7 +296,10 @@ impl<'a> Lexer<'a> {
         }
         let (pipes, diverts) = (self.pipes, self.diverts);
         (self.pipes, self.diverts) = (false, false);
+        let pending = self.pending.len();
         let commands = self.list(closing);
+        // A heredoc whose body doesn't come before the end of its substitution: shells differ in where they look for it.
+        self.broken |= closing && self.pending.len() > pending;
         let script = Script { commands, broken: self.broken, pipes: self.pipes, diverts: self.diverts };
         (self.pipes, self.diverts) = (pipes, diverts);
         self.depth -= 1;
@@ -509,7 +520,10 @@ impl<'a> Lexer<'a> {
                         self.at += 3;
                     }
                 }
-                Some("coproc") => self.diverts = true,
+                Some("coproc") => {
+                    self.diverts = true;
+                    self.coproc_name();
+                }
                 Some("}" | "fi" | "done") => c.after_group = true,
                 Some("esac") => {
                     *cases = cases.saturating_sub(1);
@@ -543,13 +557,27 @@ impl<'a> Lexer<'a> {
                 }
                 Some("[[") => {
                     let mut inside = Vec::new();
-                    while let Some(b) = self.peek() {
-                        match b {
-                            b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>' => self.at += 1,
-                            _ => {
+                    let mut separated = false;
+                    loop {
+                        match self.peek() {
+                            None => {
+                                self.broken = true;
+                                break;
+                            }
+                            Some(b'<' | b'>') if self.ahead(1) != Some(b'(') => self.at += 1,
+                            Some(b' ' | b'\t' | b')') => self.at += 1,
+                            Some(b'\n' | b';' | b'&' | b'|' | b'(') => {
+                                separated = true;
+                                self.at += 1;
+                            }
+                            Some(_) => {
                                 let word = self.word();
                                 if word.bare() == Some("]]") {
                                     break;
+                                }
+                                // A shell without `[[ ]]` takes what follows for another command.
+                                if std::mem::take(&mut separated) && word.literal().is_some_and(super::is_leaf) {
+                                    out.push(Command { words: vec![Word::text("leaf")], ..Command::default() });
                                 }
                                 inside.push(word);
                             }
@@ -632,6 +660,18 @@ impl<'a> Lexer<'a> {
                     words.push(word);
                 }
             }
+        }
+    }
+
+    /// `coproc NAME { …; }`: only what runs a list has a name.
+    fn coproc_name(&mut self) {
+        self.blanks();
+        let begin = self.at;
+        let named = !self.name().is_empty();
+        self.blanks();
+        let lists = ["{", "(", "[[", "if ", "while ", "until ", "for ", "select ", "case "];
+        if !named || !lists.iter().any(|word| self.sees(word)) {
+            self.at = begin;
         }
     }
 
@@ -753,7 +793,7 @@ impl<'a> Lexer<'a> {
                     self.at += 1;
                     w.hole();
                 }
-                b'[' if self.ahead_to(b" \t\n;&|()<>'\"\\`$").contains(&b']') => {
+                b'[' if self.closes(0, b']', b" \t\n;&|()<>'\"\\`$") => {
                     while self.peek() != Some(b']') && self.peek().is_some() {
                         if let Some(c) = self.next() {
                             w.aside.push(c);
@@ -787,16 +827,30 @@ impl<'a> Lexer<'a> {
         w
     }
 
-    /// What follows up to one of `stops`, but not far: a look ahead at each byte of a long word must stay cheap.
-    fn ahead_to(&self, stops: &[u8]) -> &'a [u8] {
-        let rest = &self.source.as_bytes()[self.at..];
-        let rest = &rest[..rest.len().min(512)];
-        &rest[..rest.iter().position(|b| stops.contains(b)).unwrap_or(rest.len())]
+    /// Whether `close` comes before one of `stops`, and not far: a look ahead at each byte of a long word must stay cheap, and
+    /// begins where the one before, of the same kind, found nothing.
+    fn closes(&mut self, kind: usize, close: u8, stops: &[u8]) -> bool {
+        let from = self.at.max(self.looked[kind]);
+        let ahead = &self.source.as_bytes()[..self.source.len().min(self.at + FARTHEST)];
+        let ahead = ahead.get(from..).unwrap_or_default();
+        match ahead.iter().position(|b| *b == close || stops.contains(b)) {
+            Some(at) if ahead[at] == close => true,
+            found => {
+                self.looked[kind] = from + found.unwrap_or(ahead.len());
+                false
+            }
+        }
     }
 
-    fn brace_expands(&self) -> bool {
-        let rest = self.ahead_to(b" \t\n;&|<>");
-        rest.contains(&b'}') && (rest.contains(&b',') || rest.windows(2).any(|w| w == b".."))
+    fn brace_expands(&mut self) -> bool {
+        let stops = b" \t\n;&|<>";
+        if !self.closes(1, b'}', stops) {
+            return false;
+        }
+        let rest = &self.source.as_bytes()[self.at..];
+        let rest = &rest[..rest.len().min(FARTHEST)];
+        let rest = &rest[..rest.iter().position(|b| stops.contains(b)).unwrap_or(rest.len())];
+        rest.contains(&b',') || rest.windows(2).any(|w| w == b"..")
     }
 
     /// From after `'` past its end.
@@ -860,6 +914,7 @@ impl<'a> Lexer<'a> {
             Some(b'\'') if !in_quotes => {
                 self.at += 1;
                 w.quotes = true;
+                w.dollar = true;
                 let from = self.at;
                 let mut to = self.source.len();
                 loop {
