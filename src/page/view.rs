@@ -358,8 +358,8 @@ impl View {
             match log::parse(line).filter(|event| self.follows(key, event)) {
                 Some(event) => each(self, &event, at)?,
                 None => {
-                    self.damaged += 1;
-                    self.gap += 1;
+                    self.damaged = self.damaged.saturating_add(1);
+                    self.gap = self.gap.saturating_add(1);
                 }
             }
         }

@@ -484,7 +484,7 @@ impl Record {
     pub fn apply(&mut self, ts: Ts, change: &Change) {
         match change {
             Change::Activity { idle, .. } => {
-                self.epoch += 1;
+                self.epoch = self.epoch.saturating_add(1);
                 self.since = idle.then_some(ts);
                 self.first_stop = self.since;
                 self.stopped = self.stopped.filter(|_| *idle);
@@ -569,7 +569,7 @@ impl Record {
                 }
             }
             Change::Happened { event } => {
-                self.happenings += 1;
+                self.happenings = self.happenings.saturating_add(1);
                 // An event that comes again before anyone heard of it is one.
                 let again = matches!(event, Happening::Changed { .. } | Happening::Event { .. } | Happening::Idle);
                 if again {
@@ -709,7 +709,7 @@ impl Record {
             stamps.in_pause = 0;
             stamps.pause = epoch;
         }
-        stamps.in_pause += 1;
+        stamps.in_pause = stamps.in_pause.saturating_add(1);
         stamps.issued = Some(ts);
         stamps.again = None;
         stamps.recent.retain(|at| ts.0 - at.0 < HOUR);

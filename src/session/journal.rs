@@ -637,7 +637,7 @@ impl Journal {
                     self.piece = entry.piece.unwrap_or(self.piece);
                     state.apply(&entry);
                 }
-                Err(_) => state.damaged += 1,
+                Err(_) => state.damaged = state.damaged.saturating_add(1),
             }
         }
         Ok(())

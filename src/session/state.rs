@@ -402,7 +402,7 @@ impl State {
             }
             Kind::Told => self.apply_told(entry),
             Kind::Continued => {
-                self.continued += 1;
+                self.continued = self.continued.saturating_add(1);
                 if entry.rule.as_deref() == Some("R95") {
                     self.todo_line = entry.turn;
                 }
@@ -459,7 +459,7 @@ impl State {
                 }
             }
             Kind::Line => {
-                self.spent.lines += 1;
+                self.spent.lines = self.spent.lines.saturating_add(1);
                 self.spent.cost = self.spent.cost.plus(entry.cost());
             }
             Kind::Cost => self.apply_cost(entry),
@@ -557,7 +557,7 @@ impl State {
             }
             return;
         }
-        self.spent.forks += 1;
+        self.spent.forks = self.spent.forks.saturating_add(1);
         self.forks.push(ForkTurn {
             id,
             thread: Some((page, thread)),
@@ -603,7 +603,7 @@ impl State {
                 turn.accounted = turn.ended.is_some();
             }
             (Some(_), None) => return,
-            (None, _) => self.spent.lines += 1,
+            (None, _) => self.spent.lines = self.spent.lines.saturating_add(1),
         }
         self.spent.cost = self.spent.cost.plus(entry.cost());
     }
@@ -622,7 +622,7 @@ impl State {
             turn.action = None;
             return;
         }
-        self.spent.forks += 1;
+        self.spent.forks = self.spent.forks.saturating_add(1);
         self.forks.push(ForkTurn {
             id,
             thread: None,
