@@ -321,9 +321,8 @@ impl Stage {
             23 => {
                 // A person's words as main.
                 let text = self.words(dice);
-                self.write(dice, &Who::Person, Some(&text), |f| {
-                    person(&["thread", "reply", &thread, &text, "--json"], f)
-                });
+                let ran = person(&["thread", "reply", &thread, &text, "--json"], self.fate(dice));
+                self.book.note(world, &ran, Some(&text), &Who::Person, false);
             }
             24 if dice.one_in(6) => {
                 let title = format!("Page {}", self.world.fresh());
@@ -461,7 +460,13 @@ impl Stage {
         if dice.one_in(5) {
             args.extend(["--todo", &title]);
         }
-        self.write(dice, &Who::Main, Some(&text), |fate| call(&args, fate));
+        if reference.contains(':') {
+            self.write(dice, &Who::Main, Some(&text), |fate| call(&args, fate));
+        } else {
+            // A thread's id stands for another message once one came: again it would be another answer.
+            let ran = call(&args, self.fate(dice));
+            self.book.note(&self.world, &ran, Some(&text), &Who::Main, false);
+        }
     }
 
     // --- the hooks module ---
@@ -684,7 +689,8 @@ impl Stage {
             if !args.contains(&"delivery") {
                 self.book.note(&self.world, &ran, text, &Who::Fork(of.to_owned()), tried);
             }
-            if !ran.killed() || dice.one_in(3) {
+            // By a thread's id it would be an answer to another message by then.
+            if !ran.killed() || dice.one_in(3) || text.is_some() && !args.iter().any(|a| a.contains(':')) {
                 return;
             }
             tried = true;
