@@ -1258,7 +1258,7 @@ impl<'s, 'd> Take<'s, 'd> {
                 ["pages" | "sessions", _] => true,
                 ["pages", _, "page.json" | "log.jsonl" | "view.json" | "deliveries"] => true,
                 ["pages", _, "deliveries", id] => id.ends_with(".json"),
-                ["sessions", _, "session.json" | "journal.jsonl" | "state.json" | "lanes" | "lock"] => true,
+                ["sessions", _, "session.json" | "journal.jsonl" | "state.json" | "gate" | "lanes" | "lock"] => true,
                 ["sessions", _, "lanes", "follower" | "watch"] => true,
                 // A project's lock stands in no list of the contract's, but in its order of locks.
                 ["projects", key] => key.ends_with(".json") || key.ends_with(".lock"),

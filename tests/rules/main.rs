@@ -6,7 +6,9 @@
 mod support;
 
 mod bad_input;
+mod calls;
 mod forks_model;
+mod gate;
 mod guard_attacks;
 mod killed_takes;
 mod many_writers;
