@@ -520,7 +520,8 @@ fn a_hook_makes_few_system_calls() {
     for case in CASES {
         let traced = (case.run)(&Desk::new());
         let made = traced.calls.len();
-        let most = case.most + deeper * LEVEL;
+        let looks = case.most > GATE;
+        let most = case.most + if looks { deeper * LEVEL } else { 0 };
         writeln!(table, "{made:4} of {most:2}  {}", case.name).expect("a line");
         if made > most {
             over.push(format!("{}, {made} calls:\n{}", case.name, traced.calls.join("\n")));
