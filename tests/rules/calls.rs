@@ -19,6 +19,8 @@ const WORK: usize = 90;
 const ONCE: usize = 110;
 /// A page and its session are written twice, under their locks.
 const TWICE: usize = 130;
+/// Forks and hooks are looked for in every directory above: so much more for each.
+const LEVEL: usize = 10;
 /// Two sessions and their pages change places, each under its lock, durably.
 const MOVE: usize = 280;
 /// Fifty other sessions' records are read.
@@ -511,15 +513,20 @@ fn a_hook_makes_few_system_calls() {
         eprintln!("not checked: no strace on this machine");
         return;
     }
+    // The bounds are those of a project three directories deep.
+    let deeper = Desk::new().project().components().count().saturating_sub(4);
     let mut table = String::new();
     let mut over = Vec::new();
     for case in CASES {
         let traced = (case.run)(&Desk::new());
         let made = traced.calls.len();
-        writeln!(table, "{made:4} of {:2}  {}", case.most, case.name).expect("a line");
-        if made > case.most {
+        let looks = case.most > GATE;
+        let most = case.most + if looks { deeper * LEVEL } else { 0 };
+        writeln!(table, "{made:4} of {most:2}  {}", case.name).expect("a line");
+        if made > most {
             over.push(format!("{}, {made} calls:\n{}", case.name, traced.calls.join("\n")));
         }
     }
-    assert!(over.is_empty(), "{table}\n{}", over.join("\n\n"));
+    println!("{table}");
+    assert!(over.is_empty(), "{}", over.join("\n\n"));
 }

@@ -92,6 +92,7 @@ fn r111_a_page_that_goes_opens_it() {
     let other = desk.session("t").working();
     other.run(&["page", "claim", &desk.page_slug()]).ok();
     desk.person(&["thread", "new", "for whom?", "--page", &desk.page_slug()]).ok();
+    assert!(session.boundary().says().contains("another session claimed"));
     session.boundary().silent();
     assert!(other.boundary().says().contains("for whom?"));
 }

@@ -7,7 +7,8 @@
 
 use std::io::{self, Read};
 
-use memchr::{memchr, memchr2_iter};
+use memchr::memchr;
+use wide::u8x16;
 
 /// The keys of a payload's object that hold what tools gave back.
 const CUT: [&[u8]; 2] = [b"tool_response", b"tool_calls"];
@@ -128,7 +129,7 @@ impl Intake {
         let taken = &bytes[..end];
         if room > 0 {
             self.kept.extend_from_slice(taken);
-        } else if !run.escapes_well || has_control(taken) || std::str::from_utf8(taken).is_err() {
+        } else if !run.is_well || simdutf8::basic::from_utf8(taken).is_err() {
             // A byte that no text may have in the place of what was wrong.
             self.kept.push(0);
         }
@@ -148,39 +149,107 @@ impl Intake {
 struct Run {
     end: usize,
     ends_text: bool,
-    escapes_well: bool,
+    /// Whether its escapes are such, and no byte of it is a control character.
+    is_well: bool,
 }
+
+/// So many bytes are looked at together.
+const BLOCK: usize = 64;
 
 impl Run {
     fn of(bytes: &[u8]) -> Run {
-        let (mut behind, mut escapes_well) = (0, true);
-        for at in memchr2_iter(b'"', b'\\', bytes).chain([bytes.len()]) {
-            if at < behind {
-                continue;
-            }
-            let length = match &bytes[at..] {
-                [] | [b'"', ..] => return Run { end: at, ends_text: at < bytes.len(), escapes_well },
-                [_] | [_, b'u'] | [_, b'u', _] | [_, b'u', _, _] | [_, b'u', _, _, _] => {
-                    return Run { end: at, ends_text: false, escapes_well };
-                }
-                [_, b'u', digits @ ..] => {
-                    escapes_well &= digits[..4].iter().all(u8::is_ascii_hexdigit);
-                    6
-                }
-                [_, letter, ..] => {
-                    escapes_well &= b"\"\\/bfnrt".contains(letter);
-                    2
+        let mut is_well = true;
+        // Whether the block before ended within an escape, after its backslash.
+        let mut within = false;
+        for (n, block) in bytes.chunks(BLOCK).enumerate() {
+            let mut padded = [b' '; BLOCK];
+            let block: &[u8; BLOCK] = match block.try_into() {
+                Ok(block) => block,
+                Err(_) => {
+                    padded[..block.len()].copy_from_slice(block);
+                    &padded
                 }
             };
-            behind = at + length;
+            let parts = block.as_chunks::<16>().0;
+            let backslash = |part: u8x16| part.simd_eq(u8x16::splat(b'\\'));
+            let quote = |part: u8x16| part.simd_eq(u8x16::splat(b'"'));
+            let control = |part: u8x16| part.max(u8x16::splat(0x1f)).simd_eq(u8x16::splat(0x1f));
+            let special = |part: u8x16| backslash(part) | quote(part) | control(part);
+            // Nothing in it, as in most of a text.
+            if !within && parts.iter().map(|part| special(u8x16::new(*part))).fold(u8x16::ZERO, |a, b| a | b).none() {
+                continue;
+            }
+            let marks = |is: &dyn Fn(u8x16) -> u8x16| {
+                let of = |marks, part: &[u8; 16]| marks << 16 | u64::from(is(u8x16::new(*part)).to_bitmask());
+                parts.iter().rev().fold(0, of)
+            };
+            let escaped = escaped_in(marks(&backslash), &mut within);
+            let quotes = marks(&quote) & !escaped;
+            let inside = quotes.wrapping_sub(1) & !quotes;
+            is_well &= marks(&control) & inside == 0;
+            let (mut left, mut kinds) = (escaped & inside, 0);
+            while left != 0 {
+                kinds |= ESCAPES[usize::from(block[left.trailing_zeros() as usize])];
+                left &= left - 1;
+            }
+            // Few texts have others than those of one letter.
+            if kinds & !SHORT != 0 {
+                match long_escapes(bytes, n * BLOCK, escaped & inside) {
+                    Ok(well) => is_well &= well,
+                    Err(begin) => return Run { end: begin, ends_text: false, is_well },
+                }
+            }
+            if quotes != 0 {
+                return Run { end: n * BLOCK + quotes.trailing_zeros() as usize, ends_text: true, is_well };
+            }
         }
-        Run { end: bytes.len(), ends_text: false, escapes_well }
+        Run { end: bytes.len() - usize::from(within), ends_text: false, is_well }
     }
 }
 
-fn has_control(text: &[u8]) -> bool {
-    // Without a way out in the middle the compiler takes many bytes at once.
-    text.iter().fold(false, |found, byte| found | (*byte < 0x20))
+/// Returns which bytes of a block are escaped by a backslash before them: of a row of backslashes every second is escaped itself.
+/// `within`: whether the last byte of the block before was a backslash that escapes. By simdjson's way, without a loop.
+fn escaped_in(backslashes: u64, within: &mut bool) -> u64 {
+    const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;
+    let first = u64::from(*within);
+    let may_escape = backslashes & !first;
+    let ends = (may_escape << 1 | ODD).wrapping_sub(may_escape) ^ ODD;
+    *within = (ends & backslashes) >> 63 == 1;
+    ends ^ (backslashes | first)
+}
+
+const SHORT: u8 = 1;
+const UNICODE: u8 = 2;
+const WRONG: u8 = 4;
+
+/// What may follow a backslash.
+const ESCAPES: [u8; 256] = {
+    let mut kinds = [WRONG; 256];
+    let short = b"\"\\/bfnrt";
+    let mut at = 0;
+    while at < short.len() {
+        kinds[short[at] as usize] = SHORT;
+        at += 1;
+    }
+    kinds[b'u' as usize] = UNICODE;
+    kinds
+};
+
+/// Whether the escapes of a block are such, of which not all are of one letter. `Err` is where one begins that is not all there.
+fn long_escapes(bytes: &[u8], block: usize, escaped: u64) -> Result<bool, usize> {
+    let mut well = true;
+    for at in (0..BLOCK).filter(|at| escaped >> at & 1 == 1).map(|at| block + at) {
+        well &= match bytes.get(at).map(|byte| ESCAPES[usize::from(*byte)]) {
+            Some(UNICODE) => {
+                let digits = bytes.get(at + 1..at + 5).ok_or(at - 1)?;
+                digits.iter().all(u8::is_ascii_hexdigit)
+            }
+            Some(kind) => kind == SHORT,
+            // It lies behind the last backslash that there is.
+            None => return Err(at - 1),
+        };
+    }
+    Ok(well)
 }
 
 /// Returns how much of a text is whole characters: all but the beginning of one at its end.
