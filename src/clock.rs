@@ -23,6 +23,11 @@ impl Ts {
         Ts(self.0.saturating_add(ms))
     }
 
+    /// Returns how long this is after another time, milliseconds; negative where it is before it.
+    pub fn since(self, other: Ts) -> i64 {
+        self.0.saturating_sub(other.0)
+    }
+
     /// Returns the time for a person: `2026-11-30 20:10 UTC`.
     pub fn brief(self) -> String {
         match DateTime::<Utc>::from_timestamp_millis(self.0) {

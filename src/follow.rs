@@ -299,7 +299,7 @@ impl Follower<'_> {
                 && matches!(turn.way, None | Some(Way::Module))
         };
         for turn in state.forks.iter().filter(unheard) {
-            let age = Duration::from_millis(u64::try_from(now.0 - turn.opened.0).unwrap_or(0));
+            let age = Duration::from_millis(u64::try_from(now.since(turn.opened)).unwrap_or(0));
             let opened = || Instant::now().checked_sub(age).unwrap_or_else(Instant::now);
             self.started.entry(turn.id).or_insert_with(opened);
         }

@@ -269,8 +269,8 @@ pub fn sweep(state: &State, now: crate::clock::Ts) {
     }
     for turn in &state.forks {
         let (Some(ended), Some(runner)) = (turn.ended, &turn.runner) else { continue };
-        if now.0 - ended.0 < 2 * 60_000 {
-            signal(&runner.process, if now.0 - ended.0 < LEAVE { Signal::TERM } else { Signal::KILL });
+        if now.since(ended) < 2 * 60_000 {
+            signal(&runner.process, if now.since(ended) < LEAVE { Signal::TERM } else { Signal::KILL });
         }
     }
 }

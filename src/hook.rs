@@ -642,7 +642,7 @@ impl<'a> Hook<'a> {
     fn keep_turn(&self, state: &State) -> Result<bool> {
         let now = self.desk.now();
         let due = match state.main.as_ref().filter(|main| main.ended.is_none()) {
-            Some(main) => state.continued > 0 || now.0 - main.renewed.0 >= RENEWAL,
+            Some(main) => state.continued > 0 || now.since(main.renewed) >= RENEWAL,
             None => true,
         };
         let due = due || state.calls.iter().any(|call| call.agent.is_none());

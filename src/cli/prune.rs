@@ -106,7 +106,7 @@ fn prune(
     let session = session.lock(run.desk.deadline())?;
     pruned.reports += reports(&session, pruned.dry_run)?;
     pruned.scratch += directories(&session.state, pruned.dry_run);
-    let is_old = session.session.record.ended.is_some_and(|ended| run.desk.now().0 - ended.0 >= OLD);
+    let is_old = session.session.record.ended.is_some_and(|ended| run.desk.now().since(ended) >= OLD);
     if is_old && !closes && !is_needed(&session, pages)? {
         pruned.sessions.push(id);
         if !pruned.dry_run {

@@ -469,7 +469,7 @@ fn session_text(session: &SessionStatus, now: Ts, out: &mut String) {
     let watch = if both { "watch, which asks and starts forks too," } else { "watch" };
     lane_text(watch, session.watch_since, session.watch_pid, out);
     for kept in &session.kept_back {
-        let left = text::count(usize::try_from((kept.until.0 - now.0 + 999) / 1000).unwrap_or(0), "second");
+        let left = text::count(usize::try_from((kept.until.since(now) + 999) / 1000).unwrap_or(0), "second");
         let what = if kept.queued { "waits for a fork to be free" } else { "is kept back for a line fork" };
         let _ = writeln!(out, "  thread {} {what} since {}; main's in {left}", kept.thread, kept.since.brief());
     }

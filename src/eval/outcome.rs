@@ -289,9 +289,9 @@ pub fn count_up(sessions: &[SessionStory], pages: &[PageStory], scope: &Scope) -
                 let sort = sorts.get(&key).map_or("none", |sort| word(*sort));
                 let (wait, to_line, to_answer) = waits.entry(sort).or_default();
                 wait.messages += 1;
-                to_line.extend(lines.get(&key).map(|posted| posted.0 - message.ts.0));
+                to_line.extend(lines.get(&key).map(|posted| posted.since(message.ts)));
                 if let Some(answer) = message.answered.and_then(|id| thread.message(id)) {
-                    to_answer.push(answer.ts.0 - message.ts.0);
+                    to_answer.push(answer.ts.since(message.ts));
                     let by_fork = answer.actor.as_ref().is_some_and(|actor| actor.by == By::Fork);
                     *(if by_fork { &mut wait.by_fork } else { &mut wait.by_main }) += 1;
                 }
@@ -400,7 +400,7 @@ pub fn fate(page: &PageStory, thread: &Thread, answer: &Message) -> Fate {
         true => Fate::Corrected,
         false => Fate::Stood,
     };
-    let at_once = next.is_some_and(|next| next.ts.0 - answer.ts.0 <= AGAIN);
+    let at_once = next.is_some_and(|next| next.ts.since(answer.ts) <= AGAIN);
     if at_once || taken_up_again(page, thread, answer, until) {
         fate = fate.max(Fate::AskedAgain);
     }
@@ -473,12 +473,12 @@ impl Todos {
             TodoState::Dropped => "dropped",
         };
         count(&mut self.states, state);
-        open_for.extend(todo.ended.and_then(|seq| page.at(seq)).map(|ended| ended.0 - todo.ts.0));
+        open_for.extend(todo.ended.and_then(|seq| page.at(seq)).map(|ended| ended.since(todo.ts)));
         // A reply's to-do comes with its answer; the sort's waits for one.
         let answer = todo.source.and_then(|id| thread.message(id)?.answered).and_then(|id| thread.message(id));
         if let (Author::Leaf, Some(answer)) = (todo.author, answer) {
             self.answered += 1;
-            answered_after.push(answer.ts.0 - todo.ts.0);
+            answered_after.push(answer.ts.since(todo.ts));
         }
     }
 }

@@ -407,7 +407,7 @@ fn agents_call(
             let now = known.desk.now();
             let mut entries = vec![call(&known, Some(agent), event, true)];
             if let Some(turn) = turn
-                && (now.0 - turn.renewed.0 >= RENEWAL || turn.ending.is_some() || !turn.rests_on.is_empty())
+                && (now.since(turn.renewed) >= RENEWAL || turn.ending.is_some() || !turn.rests_on.is_empty())
             {
                 entries.extend(renewal(&known, turn)?);
             }
@@ -471,7 +471,7 @@ fn goes_on(known: &mut Known, agent: &AgentId) -> Result<()> {
 /// Returns the entry that renews a turn; only a lapsed one's needs a look at the page (R43).
 fn renewal(known: &Known, turn: &ForkTurn) -> Result<Option<Entry>> {
     let now = known.desk.now();
-    if now.0 - turn.renewed.0 < LAPSE {
+    if now.since(turn.renewed) < LAPSE {
         return Ok(holding::renewal(&View::default(), turn, now));
     }
     let page = match &turn.thread {
@@ -822,7 +822,7 @@ fn boundary(event: &Event<'_>, agent: &AgentId, known: &mut Known, tasks: &[Stri
                 ..Entry::new(now, Kind::Background)
             });
         }
-        if now.0 - turn.renewed.0 >= RENEWAL || turn.ending.is_some() || !turn.rests_on.is_empty() {
+        if now.since(turn.renewed) >= RENEWAL || turn.ending.is_some() || !turn.rests_on.is_empty() {
             entries.extend(renewal(known, turn)?);
         }
     }

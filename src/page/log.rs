@@ -71,7 +71,12 @@ impl Log {
         PlaceError::Io(self.path.clone(), error)
     }
 
-    /// Returns the log's length in bytes.
+    /// Returns the log's length as it was last seen, bytes.
+    pub fn length(&self) -> u64 {
+        self.length.get()
+    }
+
+    /// Looks at the log's length, bytes.
     ///
     /// # Errors
     /// Where the system refuses.

@@ -115,6 +115,10 @@ impl Kept {
     }
 
     fn from_caches(files: &mut Files<'_>) -> Option<Kept> {
+        // So short a log has none yet.
+        if files.log.length() < WORTH {
+            return None;
+        }
         let bytes = files.dir.read(NAME).ok()??;
         let size = bytes.len() as u64;
         let read: In = cache::from_slice(&bytes)?;

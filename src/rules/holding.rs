@@ -165,7 +165,7 @@ pub fn picked_up_by(thread: &Thread, turn: TurnId) -> impl Iterator<Item = &Mess
 
 /// Returns the entry that renews a turn (R41), `None` for a lapsed one that another took something from (R43).
 pub fn renewal(view: &View, turn: &ForkTurn, now: Ts) -> Option<Entry> {
-    let lapsed = now.0 - turn.renewed.0 >= LAPSE;
+    let lapsed = now.since(turn.renewed) >= LAPSE;
     if lapsed && view.threads.values().any(|thread| lost(thread, turn)) {
         return None;
     }

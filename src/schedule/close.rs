@@ -125,7 +125,7 @@ pub fn close_where(
 fn may_flush(reason: &str, active: Ts, now: Ts) -> bool {
     match reason {
         TIMEOUT | PRUNED => false,
-        GONE => now.0 - active.0 < RECENT,
+        GONE => now.since(active) < RECENT,
         _ => true,
     }
 }
@@ -167,7 +167,7 @@ pub fn is_stale(desk: &Desk, session: &Session) -> Result<Option<&'static str>> 
         return Ok(None);
     }
     let active = session.state()?.active.max(record.started);
-    Ok((desk.now().0 - active.0 >= millis(settings.session_timeout)).then_some(TIMEOUT))
+    Ok((desk.now().since(active) >= millis(settings.session_timeout)).then_some(TIMEOUT))
 }
 
 /// Whether an open session looks as if nobody would come back to it: its client is dead; or none is known, no watch is parked, and
@@ -185,7 +185,7 @@ pub fn is_abandoned(desk: &Desk, session: &Session) -> Result<bool> {
     let (settings, _) = desk.schedule(Path::new(&record.cwd));
     let patience = millis(settings.default_idle_deadline).saturating_mul(2);
     let active = session.state()?.active.max(record.started);
-    Ok(patience > 0 && desk.now().0 - active.0 > patience && lane::holder(session, Lane::Watch).is_none())
+    Ok(patience > 0 && desk.now().since(active) > patience && lane::holder(session, Lane::Watch).is_none())
 }
 
 /// Returns the sessions whose journals were written last, the newest first, but for one.
@@ -212,7 +212,7 @@ fn newest(home: &Dir, but: Option<&SessionId>) -> Result<Vec<SessionKey>> {
 fn is_candidate(record: &SessionRecord, now: Ts) -> bool {
     match record.ended {
         None => record.process.as_ref().is_none_or(|process| process.life() != Life::Alive),
-        Some(ended) => record.owes && (0..OWED).contains(&(now.0 - ended.0)),
+        Some(ended) => record.owes && (0..OWED).contains(&(now.since(ended))),
     }
 }
 

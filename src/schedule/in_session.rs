@@ -26,7 +26,7 @@ pub fn unstarted(record: &Record, now: Ts) -> impl Iterator<Item = TurnId> {
     let late = move |run: &&Run| {
         let asked = record.woke.unwrap_or(run.issued).max(run.issued);
         let ready = is_ready(record, run, Runner::Module) || is_ready(record, run, Runner::Subagent);
-        ready && now.0 - asked.0 >= UNSTARTED
+        ready && now.since(asked) >= UNSTARTED
     };
     record.runs.iter().filter(late).map(|run| run.issue.run)
 }

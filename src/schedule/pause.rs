@@ -13,7 +13,7 @@ const WAKE_GRACE: i64 = 20_000;
 
 /// Tells why a prompt begins a new pause; `None`: it goes on with the one there is. A wake of ours is decided by what it delivers.
 pub fn prompted(prompted: &Prompted, state: &State, now: Ts) -> Option<&'static str> {
-    let woken = state.schedule.woke.is_some_and(|woke| (0..WAKE_GRACE).contains(&(now.0 - woke.0)));
+    let woken = state.schedule.woke.is_some_and(|woke| (0..WAKE_GRACE).contains(&(now.since(woke))));
     match prompted {
         Prompted::Person => Some("prompt"),
         Prompted::Woken => None,

@@ -680,7 +680,7 @@ impl Record {
             return false;
         }
         let Some(stamps) = self.forks.get(&run.issue.fork) else { return false };
-        let hourly = stamps.recent.iter().filter(|at| now.0 - at.0 < HOUR).count();
+        let hourly = stamps.recent.iter().filter(|at| now.since(**at) < HOUR).count();
         let in_pause = if stamps.pause == self.epoch { stamps.in_pause } else { 0 };
         (limits.hourly == 0 || hourly < limits.hourly as usize) && in_pause < limits.chain
     }
@@ -712,7 +712,7 @@ impl Record {
         stamps.in_pause = stamps.in_pause.saturating_add(1);
         stamps.issued = Some(ts);
         stamps.again = None;
-        stamps.recent.retain(|at| ts.0 - at.0 < HOUR);
+        stamps.recent.retain(|at| ts.since(*at) < HOUR);
         stamps.recent.push(ts);
         match issue.label.split(':').next() {
             Some("idle" | "idle (at close)") => stamps.idle = Some(epoch),

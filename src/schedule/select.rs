@@ -289,7 +289,7 @@ fn standing(view: &View<'_>, fork: &Fork) -> Standing {
     }
     let limit = view.settings.runaway_limit as usize;
     if limit > 0 && !exempt {
-        let recent: Vec<Ts> = stamps.recent.iter().copied().filter(|at| view.now.0 - at.0 < HOUR).collect();
+        let recent: Vec<Ts> = stamps.recent.iter().copied().filter(|at| view.now.since(*at) < HOUR).collect();
         if recent.len() >= limit {
             let until = recent[recent.len() - limit].plus(HOUR);
             // A moment that isn't held by it may come before.

@@ -196,7 +196,7 @@ impl ForkTurn {
     /// (R88). `alive` is whether the session's client lives, `generation` the session's present one, `followed` whether a
     /// follower is live.
     pub fn due(&self, generation: Option<Generation>, alive: bool, followed: bool, now: Ts) -> Option<Evidence> {
-        let over = |since: Ts| now.0 - since.0 >= WAIT;
+        let over = |since: Ts| now.since(since) >= WAIT;
         if self.ended.is_some() {
             return None;
         }
@@ -230,7 +230,7 @@ impl ForkTurn {
     pub fn stands(&self, generation: Option<Generation>, alive: bool, followed: bool, now: Ts) -> TurnState {
         if self.ended.is_some() || self.due(generation, alive, followed, now).is_some() {
             TurnState::Ended
-        } else if now.0 - self.renewed.0 >= LAPSE {
+        } else if now.since(self.renewed) >= LAPSE {
             TurnState::Lapsed
         } else if self.rests_on.is_empty() {
             TurnState::Running
@@ -284,7 +284,7 @@ pub struct Pointer {
 impl MainTurn {
     /// Whether the turn is open: not ended, and renewed within the last 15 minutes.
     pub fn open(&self, now: Ts) -> bool {
-        self.ended.is_none() && now.0 - self.renewed.0 < LAPSE
+        self.ended.is_none() && now.since(self.renewed) < LAPSE
     }
 }
 

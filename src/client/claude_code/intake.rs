@@ -194,9 +194,10 @@ impl Run {
             }
             // Few texts have others than those of one letter.
             if kinds & !SHORT != 0 {
-                match long_escapes(bytes, n * BLOCK, escaped & inside) {
-                    Ok(well) => is_well &= well,
-                    Err(begin) => return Run { end: begin, ends_text: false, is_well },
+                let (well, open) = long_escapes(bytes, n * BLOCK, escaped & inside);
+                is_well &= well;
+                if let Some(begin) = open {
+                    return Run { end: begin, ends_text: false, is_well };
                 }
             }
             if quotes != 0 {
@@ -235,21 +236,22 @@ const ESCAPES: [u8; 256] = {
     kinds
 };
 
-/// Whether the escapes of a block are such, of which not all are of one letter. `Err` is where one begins that is not all there.
-fn long_escapes(bytes: &[u8], block: usize, escaped: u64) -> Result<bool, usize> {
+/// Whether the escapes of a block are such, of which not all are of one letter, and where one begins that is not all there.
+fn long_escapes(bytes: &[u8], block: usize, escaped: u64) -> (bool, Option<usize>) {
     let mut well = true;
     for at in (0..BLOCK).filter(|at| escaped >> at & 1 == 1).map(|at| block + at) {
-        well &= match bytes.get(at).map(|byte| ESCAPES[usize::from(*byte)]) {
-            Some(UNICODE) => {
-                let digits = bytes.get(at + 1..at + 5).ok_or(at - 1)?;
-                digits.iter().all(u8::is_ascii_hexdigit)
-            }
-            Some(kind) => kind == SHORT,
+        let is_escape = match bytes.get(at).map(|byte| ESCAPES[usize::from(*byte)]) {
+            Some(UNICODE) => bytes.get(at + 1..at + 5).map(|digits| digits.iter().all(u8::is_ascii_hexdigit)),
+            Some(kind) => Some(kind == SHORT),
             // It lies behind the last backslash that there is.
-            None => return Err(at - 1),
+            None => None,
         };
+        match is_escape {
+            Some(is_escape) => well &= is_escape,
+            None => return (well, Some(at - 1)),
+        }
     }
-    Ok(well)
+    (well, None)
 }
 
 /// Returns how much of a text is whole characters: all but the beginning of one at its end.
@@ -381,6 +383,14 @@ mod tests {
                 Just(members).prop_shuffle().prop_map(|members| format!("{{{}}}", members.join(", ")).into_bytes())
             },
         )
+    }
+
+    #[test]
+    fn a_wrong_escape_before_one_that_is_not_all_there_is_seen() {
+        let text = format!(r#"{{"tool_response": "{}\u000\\x"}}"#, "x".repeat(2 * KEPT));
+        for size in 1..40 {
+            assert!(serde_json::from_slice::<Value>(&kept(text.as_bytes(), &[size])).is_err(), "{size}");
+        }
     }
 
     proptest! {

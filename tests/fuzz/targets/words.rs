@@ -37,7 +37,8 @@ fuzz_target!(|bytes: &[u8]| {
     let verdict = judge(line, Shell::Posix);
     let forbidden = plumbing(line, Shell::Posix);
     if !may_name_leaf(line, Shell::Posix) {
-        assert_eq!((verdict, forbidden, has_word(line)), (Verdict::Passes, None, false));
+        // A known agent's line may be denied all the same: what a shell reads from elsewhere could name it.
+        assert!(!matches!(verdict, Verdict::Mark { .. }) && forbidden.is_none() && !has_word(line));
     }
     if let Verdict::Mark { insert_at } = verdict {
         let (before, after) = line.split_at(insert_at);
