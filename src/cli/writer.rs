@@ -405,18 +405,19 @@ impl Desktop<'_> {
                 agent: None,
             });
         };
-        let turn = match &session.state.main {
-            Some(main) => main.id,
+        // A turn is of the generation in which it began, though another has begun since (R40).
+        let (turn, generation) = match &session.state.main {
+            Some(main) => (main.id, main.generation),
             None => {
                 let turn = TurnId::new()?;
                 session.append(&[Entry::begun(now, turn, None), Entry::ended(now, turn, Evidence::Write)])?;
-                turn
+                (turn, session.session.record.generation)
             }
         };
         Ok(Actor {
             turn,
             session: Some(session.session.record.id.clone()),
-            generation: session.session.record.generation,
+            generation,
             by: By::Main,
             name: None,
             agent: None,

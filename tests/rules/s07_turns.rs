@@ -200,3 +200,15 @@ fn r042_a_client_that_tells_no_prompt_id_is_served_all_the_same() {
     main.reply(&thread, "yes");
     without("Stop.main.tui").silent();
 }
+
+#[test]
+fn r040_mains_last_turn_keeps_its_generation_where_another_has_begun() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    let thread = desk.thread("which port?");
+    let first = main.ask(&["thread", "reply", &thread, "A moment.", "--unasked"]);
+    main.start("resume").silent_or_context();
+    let second = main.ask(&["thread", "reply", &thread, "Still looking.", "--unasked"]);
+    assert_eq!(second["turn"], first["turn"], "its last turn, as none is open");
+    assert_eq!(second["generation"], first["generation"]);
+}

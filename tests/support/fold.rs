@@ -209,9 +209,13 @@ impl Fold {
             self.breaks("R57: a fork answers what another answered", event);
         }
         let open: BTreeSet<String> = self.open().filter_map(|t| t.source.clone()).collect();
+        // R97: what a failed or dropped to-do made main's again no fork has.
+        let over = self.todos.iter().filter(|todo| matches!(todo.state.as_str(), "failed" | "dropped"));
+        let mains: BTreeSet<String> = over.filter_map(|todo| todo.source.clone()).collect();
+        let by_fork = event["by"] == "fork";
         for m in self.messages.iter_mut().filter(|m| m.thread == thread && m.seq <= upto) {
             // R96: with an open to-do only by naming it.
-            if m.waits() && (m.id == named || !open.contains(&m.id)) {
+            if m.waits() && (m.id == named || !open.contains(&m.id) && !(by_fork && mains.contains(&m.id))) {
                 m.answered = Some((turn.clone(), agent.clone()));
             }
         }

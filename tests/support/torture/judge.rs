@@ -166,8 +166,7 @@ pub fn logs_tell(world: &World, book: &Book) {
                 let says = (actor("by"), actor("session"), actor("generation"), actor("agent"));
                 let known = actors.entry(turn.to_owned()).or_insert_with(|| says.clone());
                 let agents_differ = !known.3.is_null() && !says.3.is_null() && known.3 != says.3;
-                // Main's write outside of a turn names its last, which may be of an earlier generation.
-                let generations_differ = says.0 == "fork" && known.2 != says.2;
+                let generations_differ = known.2 != says.2;
                 if (&known.0, &known.1) != (&says.0, &says.1) || generations_differ || agents_differ {
                     world.broken(format!("{page}: a turn is one actor's: {known:?}: {event}"));
                 }
