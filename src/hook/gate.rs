@@ -22,7 +22,6 @@ use std::io::Write;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::FORMAT;
 use crate::clock::Ts;
 use crate::desk::Desk;
 use crate::ids::{PageId, SessionId, SessionKey};
@@ -30,6 +29,7 @@ use crate::page;
 use crate::place::{Dir, Stamp};
 use crate::session::journal;
 use crate::session::{self, Session};
+use crate::{FORMAT, cache};
 
 /// The file's name.
 pub const NAME: &str = "gate";
@@ -112,7 +112,7 @@ impl Found {
         let gate = Gate { leaf: VERSION.to_owned(), client, from, until, record, journal, pages };
         // Written where it stands, so that a kill leaves no other file: a part of it is no JSON. Of two at once each writes the
         // whole in one call, and stamps that differ are of a file that has moved on.
-        if let Ok(bytes) = serde_json::to_vec(&gate)
+        if let Ok(bytes) = cache::to_vec(&gate)
             && let Ok(Some(mut file)) = session.dir.file(NAME, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)
         {
             let _ = file.write_all(&bytes);
@@ -128,5 +128,5 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn read(home: &Dir, key: &SessionKey) -> Option<Gate> {
     let (bytes, _) = home.read_below(&["sessions", key.as_str(), NAME]).ok()??;
-    serde_json::from_slice(&bytes).ok()
+    cache::from_slice(&bytes)
 }

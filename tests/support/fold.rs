@@ -215,7 +215,8 @@ impl Fold {
         let by_fork = event["by"] == "fork";
         for m in self.messages.iter_mut().filter(|m| m.thread == thread && m.seq <= upto) {
             // R96: with an open to-do only by naming it.
-            if m.waits() && (m.id == named || !open.contains(&m.id) && !(by_fork && mains.contains(&m.id))) {
+            let is_left = open.contains(&m.id) || by_fork && mains.contains(&m.id);
+            if m.waits() && (m.id == named || !is_left) {
                 m.answered = Some((turn.clone(), agent.clone()));
             }
         }
