@@ -178,10 +178,14 @@ impl Scene {
 }
 
 /// The files below a directory, and the directories.
+/// Returns what lies in a state directory, but for gates: they make no difference but in time.
 fn look(state: &Path) -> (BTreeMap<PathBuf, Mark>, BTreeSet<PathBuf>) {
     let (mut files, mut directories) = (BTreeMap::new(), BTreeSet::new());
     walk(state, &mut |path| {
         let name = path.strip_prefix(state).unwrap().to_owned();
+        if name.ends_with(leaf_threads::hook::gate::NAME) {
+            return;
+        }
         match Mark::of(path) {
             Some(mark) => drop(files.insert(name, mark)),
             None => drop(directories.insert(name)),
