@@ -1,6 +1,8 @@
 //! The follower's part that `leaf follow` and, without a module, `leaf watch` share: which threads the line fork is asked about, and
 //! for whom a fork is free now (R13, R33).
 
+use std::borrow::Borrow;
+
 use anyhow::Result;
 
 use crate::clock::Ts;
@@ -45,8 +47,8 @@ pub fn views(desk: &Desk, home: &Dir, record: &SessionRecord) -> Result<Vec<(Pag
 }
 
 /// Returns how a page's view is found among these.
-pub fn of<'v>(views: &'v [(Page, View)]) -> impl Fn(&PageId) -> Option<&'v View> {
-    move |id: &PageId| views.iter().find(|(page, _)| page.id == *id).map(|(_, view)| view)
+pub fn of<'v>(views: &'v [(Page, impl Borrow<View>)]) -> impl Fn(&PageId) -> Option<&'v View> {
+    move |id: &PageId| views.iter().find(|(page, _)| page.id == *id).map(|(_, view)| view.borrow())
 }
 
 /// Does what time alone changed (R88). Returns whether there was something: then all is to be read again.

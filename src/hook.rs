@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use gate::Found;
+use rustix::buffer::spare_capacity;
 
 use crate::client::claude_code::{self, CONTEXT_LIMIT, intake};
 use crate::client::{Agent, Decision, Event, Prompted, Source, Task, What};
@@ -21,9 +22,10 @@ use crate::duty;
 use crate::errors;
 use crate::ids::{DeliveryId, Generation, PageId, SessionId, TurnId};
 use crate::lock::Deadline;
-use crate::page::Page;
 use crate::page::event::{Actor, By, pickup};
+use crate::page::snapshot::Kept;
 use crate::page::view::{Todo, View};
+use crate::page::{LockedPage, Page};
 use crate::place::{Dir, Env, canonical};
 use crate::pointer;
 use crate::rules::deliver::{self, Bundle, Continue, Inbox, Moment, inbox};
@@ -48,7 +50,8 @@ const PAYLOAD_LIMIT: u64 = 32 << 20;
 
 /// Runs one hook event from stdin.
 pub fn run() {
-    let bytes = match intake::read(std::io::stdin().lock(), PAYLOAD_LIMIT) {
+    let more = |buffer: &mut Vec<u8>| Ok(rustix::io::read(rustix::stdio::stdin(), spare_capacity(buffer))?);
+    let bytes = match intake::read(more, PAYLOAD_LIMIT) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return errors::note("hook: the payload is larger than 32 MiB"),
         Err(error) => return errors::note(&format!("hook: the payload can't be read: {error}")),
@@ -450,6 +453,10 @@ impl<'a> Hook<'a> {
     }
 
     fn transaction(&self, page: Page) -> Result<Transaction> {
+        self.transaction_of(page.lock(self.deadline)?)
+    }
+
+    fn transaction_of(&self, page: LockedPage) -> Result<Transaction> {
         let transaction = Transaction::with(&self.desk, page, &self.session, self.deadline)?;
         // Where another session holds the page by now, its client is no more known to live than any.
         let own = transaction.page.page.record.session.as_ref() == Some(self.id());
@@ -617,9 +624,9 @@ impl<'a> Hook<'a> {
     }
 
     /// Whether there is nothing to say at a boundary that renewed nothing, and only a write or the next renewal can change that.
-    fn is_quiet(&self, seat: &Seat, views: &[(Page, View)]) -> bool {
+    fn is_quiet(&self, seat: &Seat, views: &[(Page, Kept)]) -> bool {
         let state = &seat.state;
-        let waits = |(page, view): &(Page, View)| {
+        let waits = |(page, Kept { view, .. }): &(Page, Kept)| {
             let reading = self.reading(page, view, seat);
             let inbox = inbox(&reading, self.id());
             let says = inbox.has_input() || !inbox.gone.is_empty() || !inbox.pointers_to_say(state).is_empty();
@@ -737,7 +744,7 @@ impl<'a> Hook<'a> {
             return Ok(());
         }
         let seat = self.seat()?;
-        for (page, view) in &views {
+        for (page, Kept { view, .. }) in &views {
             let inbox = inbox(&self.reading(page, view, &seat), self.id());
             if recovers {
                 self.say_debts(page, &inbox, Moment::Recovery, output)?;
@@ -752,14 +759,14 @@ impl<'a> Hook<'a> {
     }
 
     /// Reads the pages that the session holds. A session that holds none reads none (R107).
-    fn views(&self) -> Result<Vec<(Page, View)>> {
+    fn views(&self) -> Result<Vec<(Page, Kept)>> {
         if self.session.record.pages.is_empty() {
             return Ok(Vec::new());
         }
         let mut views = Vec::new();
         for page in self.desk.held(&self.home, &self.session.record)?.into_iter().rev() {
-            match page.hot_view() {
-                Ok(view) => views.push((page, view)),
+            match page.hot() {
+                Ok(kept) => views.push((page, kept)),
                 // One page that can't be read must not keep the others from main.
                 Err(error) => errors::note(&format!("hook: page {}: {error:#}", page.id)),
             }
@@ -767,8 +774,8 @@ impl<'a> Hook<'a> {
         Ok(views)
     }
 
-    fn inboxes<'v>(&self, views: &'v [(Page, View)], seat: &'v Seat) -> Vec<Inbox<'v>> {
-        views.iter().map(|(page, view)| inbox(&self.reading(page, view, seat), self.id())).collect()
+    fn inboxes<'v>(&self, views: &'v [(Page, Kept)], seat: &'v Seat) -> Vec<Inbox<'v>> {
+        views.iter().map(|(page, kept)| inbox(&self.reading(page, &kept.view, seat), self.id())).collect()
     }
 
     fn seat(&self) -> Result<Seat> {
@@ -786,10 +793,10 @@ impl<'a> Hook<'a> {
     }
 
     /// Does what time alone changed on the pages (R88), and reads them again where that was something.
-    fn settle(&self, seat: Seat, views: Vec<(Page, View)>) -> Result<(Seat, Vec<(Page, View)>)> {
+    fn settle(&self, seat: Seat, views: Vec<(Page, Kept)>) -> Result<(Seat, Vec<(Page, Kept)>)> {
         let due: Vec<&Page> = views
             .iter()
-            .filter(|(page, view)| transaction::is_due(&self.reading(page, view, &seat)))
+            .filter(|(page, kept)| transaction::is_due(&self.reading(page, &kept.view, &seat)))
             .map(|(page, _)| page)
             .collect();
         if due.is_empty() {
@@ -805,7 +812,7 @@ impl<'a> Hook<'a> {
 
     /// Before an unattended main stops nothing is kept back, and its forks end (R106): the client was seen to wait for forks that
     /// its model starts, and not measured for those that a module starts.
-    fn unattended_stop(&self, views: &[(Page, View)], seat: Seat) -> Result<Seat> {
+    fn unattended_stop(&self, views: &[(Page, Kept)], seat: Seat) -> Result<Seat> {
         let open: Vec<TurnId> =
             seat.state.forks.iter().filter(|turn| turn.ended.is_none()).map(|turn| turn.id).collect();
         if open.is_empty() {
@@ -832,7 +839,7 @@ impl<'a> Hook<'a> {
         moment: Moment,
         why: Option<Continue>,
         seat: &Seat,
-        views: Vec<(Page, View)>,
+        views: Vec<(Page, Kept)>,
         output: &mut Output,
     ) -> Result<()> {
         let now = self.desk.now();
@@ -840,8 +847,9 @@ impl<'a> Hook<'a> {
         let state = &seat.state;
         let kept = seat.lane.is_some();
         self.say_clerk(state, &views, now, output)?;
-        for (page, view) in views {
-            let reading = Reading::new(&page.id, &page.record, &view, &seat, now);
+        for (page, seen) in views {
+            let view = &seen.view;
+            let reading = Reading::new(&page.id, &page.record, view, &seat, now);
             let inbox = inbox(&reading, self.id());
             if !inbox.gone.is_empty() && output.add(&context::gone(&inbox.gone)) {
                 let told = Entry { page: Some(page.id.clone()), seq: Some(view.seq), ..Entry::new(now, Kind::Told) };
@@ -873,8 +881,9 @@ impl<'a> Hook<'a> {
             }
             if !inbox.new.is_empty() {
                 // A page whose lock isn't had in time changes nothing, and keeps nothing else from main (R102, R108).
-                if let Err(error) = self.pick_up(page.clone(), kept, output) {
-                    errors::note(&format!("hook: page {}: {error:#}", page.id));
+                let id = page.id.clone();
+                if let Err(error) = self.pick_up(page, seen, kept, output) {
+                    errors::note(&format!("hook: page {id}: {error:#}"));
                 }
             }
         }
@@ -882,9 +891,9 @@ impl<'a> Hook<'a> {
     }
 
     /// Picks up what is new on a page, under its lock and the session's: inline where it fits, else by pointer (R76).
-    /// `kept`: the follower's lane counts.
-    fn pick_up(&self, page: Page, kept: bool, output: &mut Output) -> Result<()> {
-        let mut transaction = self.transaction(page)?;
+    /// `seen`: how the page was read before; `kept`: the follower's lane counts.
+    fn pick_up(&self, page: Page, seen: Kept, kept: bool, output: &mut Output) -> Result<()> {
+        let mut transaction = self.transaction_of(page.lock_seen(Some(seen), self.deadline)?)?;
         if !kept {
             transaction.lane = None;
         }
@@ -1030,7 +1039,7 @@ impl<'a> Hook<'a> {
         Ok(())
     }
 
-    fn say_clerk(&self, state: &State, views: &[(Page, View)], now: Ts, output: &mut Output) -> Result<()> {
+    fn say_clerk(&self, state: &State, views: &[(Page, Kept)], now: Ts, output: &mut Output) -> Result<()> {
         let lines: Vec<&ClerkLine> = deliver::lines(state, duty::of(views)).collect();
         if lines.is_empty() {
             return Ok(());

@@ -43,12 +43,20 @@ impl Deadline {
     }
 }
 
+/// The pauses between two tries for a lock: at first, while it may only be a crowd that each holds it for a moment, and then.
+const FIRST_PAUSE: Duration = Duration::from_micros(300);
+const SHORT_PAUSE: Duration = Duration::from_micros(900);
+const LONG_PAUSE: Duration = Duration::from_millis(6);
+/// How long a crowd takes.
+const CROWD: Duration = Duration::from_millis(100);
+
 /// Takes the exclusive lock of an open file. It is freed when the file closes.
 ///
 /// # Errors
 /// [`LockError::Timeout`] at the deadline; [`LockError::Io`] where there are no locks.
 pub fn exclusive(file: &File, deadline: Deadline) -> Result<(), LockError> {
-    let mut pause = Duration::from_micros(300);
+    let since = Instant::now();
+    let mut pause = FIRST_PAUSE;
     loop {
         if attempt(|| fs2::FileExt::try_lock_exclusive(file))? {
             return Ok(());
@@ -58,8 +66,9 @@ pub fn exclusive(file: &File, deadline: Deadline) -> Result<(), LockError> {
             return Err(LockError::Timeout);
         }
         std::thread::sleep(pause.min(left));
-        // Backing off only a little keeps the queue of waiters short and fair enough.
-        pause = (pause * 2).min(Duration::from_millis(6));
+        // A lock is held for less than a millisecond: who backs off further while many wait is passed by all of them.
+        let most = if since.elapsed() < CROWD { SHORT_PAUSE } else { LONG_PAUSE };
+        pause = (pause * 2).min(most);
     }
 }
 

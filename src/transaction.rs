@@ -11,7 +11,7 @@ use crate::headless;
 use crate::ids::TurnId;
 use crate::lock::Deadline;
 use crate::page::event::{Actor, By};
-use crate::page::snapshot::Keep;
+use crate::page::hot::Keep;
 use crate::page::{LockedPage, Page};
 use crate::rules::ended;
 use crate::rules::holding::{Lane, Reading};
@@ -48,12 +48,11 @@ impl Transaction {
         Ok(Transaction::of(page, session, desk.now()))
     }
 
-    /// As [`Transaction::open`], for who has the session at hand that may hold the page.
+    /// Locks the session that holds a page, for who has the one at hand that may.
     ///
     /// # Errors
-    /// As there.
-    pub fn with(desk: &Desk, page: Page, session: &Session, deadline: Deadline) -> Result<Transaction> {
-        let page = page.lock(deadline)?;
+    /// As [`Transaction::open`].
+    pub fn with(desk: &Desk, page: LockedPage, session: &Session, deadline: Deadline) -> Result<Transaction> {
         let session = match &page.page.record.session {
             Some(id) if *id == session.record.id => Some(session.clone().lock(deadline)?),
             _ => desk.lock_holder(&page.page.record, deadline)?,
@@ -243,15 +242,16 @@ impl Transaction {
         }
         .at(cost);
         let runner = fork.runner.clone();
-        let before: Vec<TurnId> = self.state().forks.iter().map(|turn| turn.id).collect();
+        // What a turn wrote for itself goes with its record: before that, so that no kill leaves it behind.
+        let mut after = self.state().clone();
+        after.apply(&entry);
+        for gone in self.state().forks.iter().filter(|turn| after.fork(turn.id).is_none()) {
+            crate::scratch::remove(gone.id);
+        }
         self.journal(&[entry])?;
         // Its turn is over: what it would still write is nobody's.
         if let Some(runner) = runner {
             headless::ask_to_leave(&runner.process);
-        }
-        // What a turn wrote for itself goes with its record.
-        for gone in before.into_iter().filter(|id| self.state().fork(*id).is_none()) {
-            crate::scratch::remove(gone);
         }
         Ok(Some(outcome))
     }

@@ -251,22 +251,26 @@ fn claim(run: &Run, id: &PageId) -> Result<()> {
 }
 
 fn state(run: &Run, thread: Option<&str>) -> Result<()> {
-    let page = match thread {
-        None => run.page_to_read()?,
+    let (state, page) = match thread {
+        None => {
+            let page = run.page_to_read()?;
+            let view = page.view()?;
+            (status::page_state(run, &page, &view)?, page)
+        }
         Some(thread) => {
             let prefix = Prefix::parse(thread)?;
             let speaker: Speaker = run.desk.speaker()?;
-            run.page_of(&speaker, &format!("thread {prefix}"), &prefix, false, super::thread::knows_thread(&prefix))?
+            let knows = super::thread::knows_thread(&prefix);
+            let page = run.page_of(&speaker, &format!("thread {prefix}"), &prefix, false, knows)?;
+            let view = page.hot_view_with(prefix.ids())?;
+            let id = super::thread::pick_thread(&view, &prefix)?.id;
+            let mut state = status::page_state(run, &page, &view)?;
+            state.threads.retain(|thread| thread.id == id);
+            state.owed.retain(|owed| owed.thread == id);
+            state.todos.retain(|todo| todo.thread == id);
+            (state, page)
         }
     };
-    let view = page.view()?;
-    let mut state = status::page_state(run, &page, &view)?;
-    if let Some(thread) = thread {
-        let id = super::thread::pick_thread(&view, &Prefix::parse(thread)?)?.id;
-        state.threads.retain(|thread| thread.id == id);
-        state.owed.retain(|owed| owed.thread == id);
-        state.todos.retain(|todo| todo.thread == id);
-    }
     if run.common.json {
         return output::print_json(&state);
     }

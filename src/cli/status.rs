@@ -319,7 +319,7 @@ fn session_status(run: &Run, home: &Dir, session: &Session) -> Result<SessionSta
     let turn = state.main.as_ref().filter(|main| record.lives() && main.open(run.desk.now()));
     let mut kept_back = Vec::new();
     for page in &pages {
-        let view = page.view()?;
+        let view = page.hot_view()?;
         kept_back.extend(kept(&Reading::new(&page.id, &page.record, &view, &seat, run.desk.now())));
     }
     Ok(SessionStatus {

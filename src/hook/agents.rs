@@ -130,7 +130,9 @@ impl Known {
             Some((page, _)) => Page::open(&self.home, page)?,
             None => self.desk.held(&self.home, &self.session.record)?.into_iter().next(),
         };
-        page.map(|page| Transaction::with(&self.desk, page, &self.session, self.desk.deadline())).transpose()
+        let Some(page) = page else { return Ok(None) };
+        let deadline = self.desk.deadline();
+        Transaction::with(&self.desk, page.lock(deadline)?, &self.session, deadline).map(Some)
     }
 
     /// Returns the agent's own open turn of this generation.

@@ -181,6 +181,15 @@ impl Body {
             Body::Unknown => Names::Nothing,
         }
     }
+
+    /// Whether it speaks of a message that isn't among those that are `there`, beside what it is of.
+    pub fn mentions_beyond(&self, there: impl Fn(MessageId) -> bool) -> bool {
+        match self {
+            Body::Reply { responds: Some(message), .. } | Body::Todo { source: Some(message), .. } => !there(*message),
+            Body::Pickup { messages, .. } => messages.iter().any(|message| !there(*message)),
+            _ => false,
+        }
+    }
 }
 
 /// One event of a page.

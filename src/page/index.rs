@@ -154,12 +154,12 @@ impl Index {
         Ok(threads)
     }
 
-    /// Reads a thread that the snapshot leaves out, as it was then; `Ok(None)` where there is none of that id, which is one up to
-    /// `through`.
+    /// Reads a thread that the snapshot leaves out, or its past; `Ok(None)` where there is none of that id, which is one up to
+    /// `through`. `since` tells the events that were folded behind that.
     ///
     /// # Errors
     /// Where the index or a line of the thread's is damaged.
-    pub fn thread(&self, id: ThreadId, log: &Log) -> Result<Option<Thread>, Unfit> {
+    pub fn thread(&self, id: ThreadId, log: &Log, since: &[Place]) -> Result<Option<Thread>, Unfit> {
         let own = self.key.seq(id.into());
         let mut places = Vec::new();
         let mut seq = self.row(own)?.last;
@@ -173,8 +173,10 @@ impl Index {
             }
             seq = row.before;
         }
+        let later = since.iter().filter(|place| place.of.is_some_and(|(thread, _)| thread == id));
+        let later = later.map(|place| (place.seq, place.at));
         let mut view = View::default();
-        for (seq, at) in places.into_iter().rev() {
+        for (seq, at) in places.into_iter().rev().chain(later) {
             let line = log.line_at(at).map_err(|_| Unfit)?;
             let event = log::parse(&line).filter(|event| event.seq == seq).ok_or(Unfit)?;
             view.apply(&event);

@@ -1,6 +1,7 @@
 //! A page: its record, its log, and the view folded from it.
 
 pub mod event;
+pub mod hot;
 pub mod index;
 pub mod log;
 pub mod snapshot;
@@ -17,8 +18,9 @@ use crate::lock::{self, Deadline};
 use crate::place::{Dir, PlaceError, Stamp};
 use crate::session::liveness::{Life, Process};
 use crate::session::record::SessionRecord;
+use hot::Keep;
 use log::Log;
-use snapshot::{Files, Keep, Kept};
+use snapshot::{Files, Kept};
 use view::View;
 
 /// `page.json`: what a page is, and the authority on which session holds it.
@@ -131,7 +133,15 @@ impl Page {
     /// # Errors
     /// Where the log can't be read.
     pub fn hot_view(&self) -> Result<View> {
-        self.hot_view_with(std::iter::empty())
+        Ok(self.hot()?.view)
+    }
+
+    /// As [`Page::hot_view`], for who may lock the page then ([`Page::lock_seen`]).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hot(&self) -> Result<Kept> {
+        self.hot_with(std::iter::empty())
     }
 
     /// As [`Page::hot_view`], with the threads that these ids lead to.
@@ -139,6 +149,10 @@ impl Page {
     /// # Errors
     /// As there.
     pub fn hot_view_with(&self, ids: impl Iterator<Item = EventId>) -> Result<View> {
+        Ok(self.hot_with(ids)?.view)
+    }
+
+    fn hot_with(&self, ids: impl Iterator<Item = EventId>) -> Result<Kept> {
         let mut log = Log::open_to_read(&self.dir)?;
         let mut files = Files { dir: &self.dir, key: self.record.key, log: &mut log };
         let mut kept = Kept::hot(&mut files)?;
@@ -146,7 +160,7 @@ impl Page {
         if kept.is_long() {
             self.store_if_free();
         }
-        Ok(kept.view)
+        Ok(kept)
     }
 
     /// Writes the snapshot, where nobody holds the page's lock just now: no reader is to fold a long log again. Failing is no matter.
@@ -166,6 +180,14 @@ impl Page {
     /// # Errors
     /// At the deadline, where there are no locks, or where the page can't be read.
     pub fn lock(self, deadline: Deadline) -> Result<LockedPage> {
+        self.lock_seen(None, deadline)
+    }
+
+    /// As [`Page::lock`], going on from how the page was `seen` before, where that stands.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn lock_seen(self, seen: Option<Kept>, deadline: Deadline) -> Result<LockedPage> {
         let mut log = Log::open_to_write(&self.dir)?;
         lock::exclusive(log.file(), deadline)?;
         // Others may have written while it waited.
@@ -175,7 +197,11 @@ impl Page {
             (page.record, _) = read_record(&page.dir)?.with_context(|| format!("page {} is gone", page.id))?;
             page.stamp = None;
         }
-        let kept = Kept::hot(&mut Files { dir: &page.dir, key: page.record.key, log: &mut log })?;
+        let mut files = Files { dir: &page.dir, key: page.record.key, log: &mut log };
+        let kept = match seen.and_then(|seen| seen.go_on(&mut files)) {
+            Some(kept) => kept,
+            None => Kept::hot(&mut files)?,
+        };
         Ok(LockedPage { page, log, kept, keep: None })
     }
 

@@ -1,20 +1,22 @@
 //! `view.json`: the hot part of the view and the offset that it covers. A cache: it may be stale, damaged or gone at any time.
 //!
-//! Hot is what any rule can find by looking at all threads: one in which something waits or is to be done, that an open fork's turn
-//! had a part in, or of which main is still to hear that something is gone. The others lie cold: the snapshot leaves them out, and who
-//! names one reads it along its own events ([`super::index`]). So a page costs what is going on there, not what ever was said.
+//! What is hot, [`super::hot`] says. The snapshot leaves out the threads that lie cold and what is past in the others; who names
+//! one of those threads reads it along its own events ([`super::index`]). So a page costs what is going on there, not what ever was
+//! said.
 
+use std::borrow::{Borrow, Cow};
 use std::collections::BTreeSet;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::event::{Actor, By, Event, Names};
+use super::event::{Event, Names};
+use super::hot::{self, Keep};
 use super::index::{self, Index, Left, Place, Unfit};
 use super::log::Log;
-use super::view::{Message, Thread, View};
+use super::view::{Thread, View};
 use crate::clock::Ts;
-use crate::ids::{EventId, IdKey, SessionId, ThreadId, TurnId};
+use crate::ids::{EventId, IdKey, ThreadId};
 use crate::place::Dir;
 use crate::{FORMAT, cache};
 
@@ -37,7 +39,8 @@ struct Out<'a> {
     ts: Ts,
     offset: u64,
     damaged: u32,
-    threads: Vec<&'a Thread>,
+    /// The hot threads. A leaf that knows no past in them reads none of it: it looked for `threads`.
+    hot: Vec<Cow<'a, Thread>>,
 }
 
 #[derive(Deserialize)]
@@ -50,18 +53,7 @@ struct In {
     ts: Ts,
     offset: u64,
     damaged: u32,
-    threads: Vec<Thread>,
-}
-
-/// What the session that holds a page may still ask of threads in which nothing waits.
-#[derive(Clone, Debug)]
-pub struct Keep {
-    /// The session.
-    pub session: SessionId,
-    /// Its forks' open turns.
-    pub open: BTreeSet<TurnId>,
-    /// The `seq` up to which its main heard of what is gone (R8, R9).
-    pub told: u32,
+    hot: Vec<Thread>,
 }
 
 /// A page's files, as a view is read from them.
@@ -82,12 +74,19 @@ pub struct Kept {
     pub view: View,
     /// The index, once a thread that is left out was asked for.
     index: Option<Index>,
-    /// The events that the index doesn't have yet.
+    /// The events that were folded behind what the view was read from.
     places: Vec<Place>,
+    /// How many of these the index has.
+    indexed: usize,
+    /// The threads whose past the snapshot leaves out.
+    cut: BTreeSet<ThreadId>,
     /// The `seq` and offset that the snapshot ends with, 0 where there is none.
     stored: (u32, u64),
     /// The snapshot's size, bytes.
     size: u64,
+    /// The seal of what was read without the lock and is gone on from under it: another may have written the snapshot since.
+    seal: u32,
+    went_on: bool,
 }
 
 impl Kept {
@@ -107,10 +106,21 @@ impl Kept {
     /// # Errors
     /// Where the log can't be read.
     pub fn from_log(files: &mut Files<'_>) -> Result<Kept> {
-        let mut kept = Kept { view: View::default(), index: None, places: Vec::new(), stored: (0, 0), size: 0 };
+        let mut kept = Kept {
+            view: View::default(),
+            index: None,
+            places: Vec::new(),
+            indexed: 0,
+            cut: BTreeSet::new(),
+            stored: (0, 0),
+            size: 0,
+            seal: 0,
+            went_on: false,
+        };
         let bytes = files.log.read_from(0)?;
         // No thread is left out: there is no index for it to be unfit.
         let _ = kept.fold(files, &bytes);
+        kept.seal = seal(&bytes[..kept.view.offset as usize]);
         Ok(kept)
     }
 
@@ -128,7 +138,7 @@ impl Kept {
         let from = read.offset.saturating_sub(SEAL);
         let end = files.log.read_from(from).ok()?;
         let (before, tail) = end.split_at_checked((read.offset - from) as usize)?;
-        if before.last() != Some(&b'\n') || crc32fast::hash(before) != read.seal {
+        if before.last() != Some(&b'\n') || seal(before) != read.seal {
             return None;
         }
         let mut view = View {
@@ -140,11 +150,27 @@ impl Kept {
             cold_through: read.seq,
             ..View::default()
         };
-        read.threads.into_iter().for_each(|thread| view.admit(thread));
+        let cut = read.hot.iter().filter(|thread| thread.cut).map(|thread| thread.id).collect();
+        read.hot.into_iter().for_each(|thread| view.admit(thread));
         let stored = (read.seq, read.offset);
-        let mut kept = Kept { view, index: None, places: Vec::new(), stored, size };
+        let mut kept =
+            Kept { view, index: None, places: Vec::new(), indexed: 0, cut, stored, size, seal: 0, went_on: false };
         kept.fold(files, tail).ok()?;
+        kept.seal = seal(&end[..(kept.view.offset - from) as usize]);
         Some(kept)
+    }
+
+    /// Goes on, under the page's lock, from what was read without it; `None` where the log is another by now.
+    pub fn go_on(mut self, files: &mut Files<'_>) -> Option<Kept> {
+        let from = self.view.offset.saturating_sub(SEAL);
+        let end = files.log.read_from(from).ok()?;
+        let (before, tail) = end.split_at_checked((self.view.offset - from) as usize)?;
+        if seal(before) != self.seal {
+            return None;
+        }
+        self.fold(files, tail).ok()?;
+        self.went_on = true;
+        Some(self)
     }
 
     /// Whether the snapshot lacks so much of the log that it is to be written though nothing else is.
@@ -160,7 +186,7 @@ impl Kept {
     fn fold(&mut self, files: &Files<'_>, bytes: &[u8]) -> Result<(), Unfit> {
         let Kept { view, index, places, .. } = self;
         view.fold_by(files.key, bytes, |view, event, at| {
-            admit_named(view, event, index, files)?;
+            Loading { view, index, files, places }.admit_named(event)?;
             let of = view.apply(event);
             places.push(Place { seq: event.seq, at, of });
             Ok(())
@@ -172,8 +198,8 @@ impl Kept {
     /// # Errors
     /// Where the log can't be read.
     pub fn expect(&mut self, files: &mut Files<'_>, events: &[Event]) -> Result<()> {
-        let Kept { view, index, .. } = self;
-        let all = events.iter().try_for_each(|event| admit_named(view, event, index, files));
+        let mut loading = self.loading(files);
+        let all = events.iter().try_for_each(|event| loading.admit_named(event));
         all.or_else(|Unfit| self.anew(files))
     }
 
@@ -195,31 +221,29 @@ impl Kept {
         self.fold(files, &tail).or_else(|Unfit| self.anew(files))
     }
 
-    /// Loads the threads that these ids lead to, where they are left out.
+    /// Loads all of the threads that these ids lead to.
     ///
     /// # Errors
     /// Where the log can't be read.
     pub fn load(&mut self, files: &mut Files<'_>, mut ids: impl Iterator<Item = EventId>) -> Result<()> {
-        let Kept { view, index, .. } = self;
-        let all = ids.try_for_each(|id| {
-            let threads = threads_of(view, id, index, files)?;
-            threads.into_iter().try_for_each(|thread| admit(view, thread, index, files))
-        });
+        let mut loading = self.loading(files);
+        let all = ids.try_for_each(|id| loading.admit_of(id));
         all.or_else(|Unfit| self.anew(files))
     }
 
-    /// Loads the threads of the events behind `after`, where they are left out.
+    /// Loads all of the threads of the events behind `after`.
     ///
     /// # Errors
     /// As above.
     pub fn load_since(&mut self, files: &mut Files<'_>, after: u32) -> Result<()> {
-        let Kept { view, index, .. } = self;
-        if after >= view.cold_through {
-            return Ok(());
-        }
-        let threads = opened(view, index, files).and_then(|index| index.threads_since(after));
-        let all = threads.and_then(|all| all.into_iter().try_for_each(|thread| admit(view, thread, index, files)));
+        let mut loading = self.loading(files);
+        let all = loading.admit_since(after);
         all.or_else(|Unfit| self.anew(files))
+    }
+
+    fn loading<'k>(&'k mut self, files: &'k Files<'_>) -> Loading<'k> {
+        let Kept { view, index, places, .. } = self;
+        Loading { view, index, files, places }
     }
 
     /// Makes the view whole.
@@ -251,126 +275,130 @@ impl Kept {
     /// Writes the snapshot, under the page's lock, if the log ran far enough ahead of it. Failing is no matter.
     pub fn store_if_worth(&mut self, files: &Files<'_>, keep: Option<&Keep>) {
         // It is written again only after a part of its own size came in.
-        if self.lacks() >= WORTH.max(self.size / 8) {
+        if !self.went_on && self.lacks() >= WORTH.max(self.size / 8) {
             let _ = self.store(files, keep);
         }
     }
 
-    /// Writes the snapshot, the index before it. The threads that it leaves out stay in the view at hand.
+    /// Writes the snapshot, the index before it. What it leaves out stays in the view at hand.
     fn store(&mut self, files: &Files<'_>, keep: Option<&Keep>) -> Result<()> {
         let Files { dir, key, log } = files;
         let view = &self.view;
         let (after, offset) = self.stored;
-        let is_hot = |thread: &&Thread| {
-            // What happened since the snapshot may be of a turn that has just opened.
-            let new = after > 0 && thread.last > after;
-            new || matters(thread, *key, view.seq) || keep.map_or_else(|| is_asked_of(thread), |keep| keep.asks(thread))
-        };
-        let (threads, cold): (Vec<&Thread>, Vec<&Thread>) = view.in_order().partition(is_hot);
+        let hot: Vec<Cow<'_, Thread>> =
+            view.in_order().filter_map(|thread| hot::part(thread, *key, view.seq, keep, after)).collect();
+        let cut: BTreeSet<ThreadId> = hot.iter().filter(|thread| thread.cut).map(|thread| thread.id).collect();
+        let whole: BTreeSet<ThreadId> = hot.iter().filter(|thread| !thread.cut).map(|thread| thread.id).collect();
         let left = |thread: &Thread| Left { thread: thread.id, last: thread.last };
+        let new = &self.places[self.indexed..];
         if offset == 0 {
             // An older snapshot that comes back may have left out what is hot now.
             let all: Vec<Left> = view.in_order().map(left).collect();
-            index::replace(dir, *key, view.seq, &self.places, &all)?;
+            index::replace(dir, *key, view.seq, new, &all)?;
         } else {
-            let cold: Vec<Left> = cold.into_iter().map(left).collect();
-            index::extend(dir, *key, after, view.seq, &self.places, &cold)?;
+            // Of one that was cut already and had no event since, the index tells the last.
+            let known =
+                |thread: &Thread| cut.contains(&thread.id) && self.cut.contains(&thread.id) && thread.last <= after;
+            let parted = view.in_order().filter(|thread| !whole.contains(&thread.id) && !known(thread));
+            let parted: Vec<Left> = parted.map(left).collect();
+            index::extend(dir, *key, after, view.seq, new, &parted)?;
         }
         let before = log.read_span(view.offset.saturating_sub(SEAL), view.offset)?;
         let out = Out {
             format: FORMAT,
             key: *key,
-            seal: crc32fast::hash(&before),
+            seal: seal(&before),
             seq: view.seq,
             gap: view.gap,
             ts: view.ts,
             offset: view.offset,
             damaged: view.damaged,
-            threads,
+            hot,
         };
         let bytes = cache::to_vec(&out)?;
         dir.replace(NAME, &bytes, false)?;
         self.stored = (view.seq, view.offset);
         self.size = bytes.len() as u64;
-        self.places.clear();
+        self.cut = cut;
+        if view.cold_through == 0 {
+            self.places.clear();
+        }
+        self.indexed = self.places.len();
         Ok(())
     }
 }
 
-/// Whether a thread is hot whoever holds the page: something waits in it or is to be done, or it can't be found by its ids.
-fn matters(thread: &Thread, key: IdKey, through: u32) -> bool {
-    let own = key.seq(thread.id.into());
-    let found = (1..=through).contains(&own)
-        && thread.messages.iter().all(|message| key.id(message.seq) == message.id.into())
-        && thread.todos.iter().all(|todo| key.id(todo.seq) == todo.id.into());
-    !found || thread.waiting().next().is_some() || thread.todos.iter().any(|todo| todo.is_open())
-}
-
-/// Whether a session that isn't known may ask of a thread in which nothing waits.
-fn is_asked_of(thread: &Thread) -> bool {
-    let gone = |message: &Message| message.withdrawn.or(message.settled).is_some() && message.was_picked_up();
-    thread.messages.iter().any(gone) || actors(thread).any(|actor| actor.by == By::Fork)
-}
-
-impl Keep {
-    fn asks(&self, thread: &Thread) -> bool {
-        let is_new = |seq: Option<u32>| seq.is_some_and(|seq| seq > self.told);
-        let gone = |message: &Message| {
-            (is_new(message.withdrawn) || is_new(message.settled)) && message.was_mains(&self.session)
-        };
-        thread.messages.iter().any(gone) || actors(thread).any(|actor| self.open.contains(&actor.turn))
+impl Borrow<View> for Kept {
+    fn borrow(&self) -> &View {
+        &self.view
     }
 }
 
-/// Returns the turns that had a part in a thread.
-fn actors(thread: &Thread) -> impl Iterator<Item = &Actor> {
-    let messages = thread.messages.iter().flat_map(|message| {
-        let picked = message.pickups.iter().map(|pickup| &pickup.actor);
-        message.actor.iter().chain(picked).chain(message.starts.iter().map(|start| &start.actor))
-    });
-    let todos =
-        thread.todos.iter().flat_map(|todo| todo.actor.iter().chain(todo.starts.iter().map(|start| &start.actor)));
-    thread.takes.iter().map(|take| &take.actor).chain(messages).chain(todos)
+/// Returns the seal of the log up to where these bytes of it end.
+fn seal(bytes: &[u8]) -> u32 {
+    crc32fast::hash(&bytes[bytes.len().saturating_sub(SEAL as usize)..])
 }
 
-/// Admits the thread that an event is of, where it is left out.
-fn admit_named(view: &mut View, event: &Event, index: &mut Option<Index>, files: &Files<'_>) -> Result<(), Unfit> {
-    match event.body.names() {
-        Names::Thread(thread) => admit(view, thread, index, files),
-        Names::Item(item) if view.home.contains_key(&item) => Ok(()),
-        Names::Item(item) => {
-            threads_of(view, item, index, files)?.into_iter().try_for_each(|thread| admit(view, thread, index, files))
+/// A view that is completed along the index.
+struct Loading<'k> {
+    view: &'k mut View,
+    /// Opened once something is asked of it.
+    index: &'k mut Option<Index>,
+    files: &'k Files<'k>,
+    places: &'k [Place],
+}
+
+impl Loading<'_> {
+    /// Admits the thread that an event is of, where it is left out, and its past, where the event speaks of it.
+    fn admit_named(&mut self, event: &Event) -> Result<(), Unfit> {
+        match event.body.names() {
+            Names::Thread(thread) => {
+                let home = &self.view.home;
+                let is_past = self.view.threads.get(&thread).is_none_or(|found| {
+                    found.cut && event.body.mentions_beyond(|message| home.get(&message.into()) == Some(&thread))
+                });
+                if is_past { self.admit(thread) } else { Ok(()) }
+            }
+            Names::Item(item) if self.view.home.contains_key(&item) => Ok(()),
+            Names::Item(item) => self.admit_of(item),
+            Names::Nothing => Ok(()),
         }
-        Names::Nothing => Ok(()),
     }
-}
 
-/// Returns the index, which is opened once something is asked of it.
-fn opened<'i>(view: &View, index: &'i mut Option<Index>, files: &Files<'_>) -> Result<&'i Index, Unfit> {
-    match index {
-        Some(index) => Ok(index),
-        None => Ok(index.insert(Index::open(files.dir, files.key, view.cold_through)?)),
+    /// Admits all of the threads that an id leads to.
+    fn admit_of(&mut self, id: EventId) -> Result<(), Unfit> {
+        let mut threads = if self.may_be_left(id) { self.opened()?.threads_of(id)? } else { Vec::new() };
+        threads.extend(self.view.home.get(&id));
+        threads.into_iter().try_for_each(|thread| self.admit(thread))
     }
-}
 
-/// Whether an id may lead to what is left out.
-fn may_be_left(view: &View, id: EventId, files: &Files<'_>) -> bool {
-    (1..=view.cold_through).contains(&files.key.seq(id))
-}
-
-fn threads_of(view: &View, id: EventId, index: &mut Option<Index>, files: &Files<'_>) -> Result<Vec<ThreadId>, Unfit> {
-    if !may_be_left(view, id, files) {
-        return Ok(Vec::new());
+    /// Admits all of the threads of the events behind `after`.
+    fn admit_since(&mut self, after: u32) -> Result<(), Unfit> {
+        let is_cold = after < self.view.cold_through;
+        let mut threads = if is_cold { self.opened()?.threads_since(after)? } else { Vec::new() };
+        threads.extend(self.view.threads.values().filter(|thread| thread.last > after).map(|thread| thread.id));
+        threads.into_iter().try_for_each(|thread| self.admit(thread))
     }
-    opened(view, index, files)?.threads_of(id)
-}
 
-fn admit(view: &mut View, id: ThreadId, index: &mut Option<Index>, files: &Files<'_>) -> Result<(), Unfit> {
-    if !view.threads.contains_key(&id)
-        && may_be_left(view, id.into(), files)
-        && let Some(thread) = opened(view, index, files)?.thread(id, files.log)?
-    {
-        view.admit(thread);
+    /// Admits all of a thread.
+    fn admit(&mut self, id: ThreadId) -> Result<(), Unfit> {
+        let Loading { files, places, .. } = *self;
+        let is_left = self.view.threads.get(&id).is_none_or(|thread| thread.cut) && self.may_be_left(id.into());
+        if is_left && let Some(thread) = self.opened()?.thread(id, files.log, places)? {
+            self.view.admit(thread);
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn opened(&mut self) -> Result<&Index, Unfit> {
+        match self.index {
+            Some(index) => Ok(index),
+            None => Ok(self.index.insert(Index::open(self.files.dir, self.files.key, self.view.cold_through)?)),
+        }
+    }
+
+    /// Whether an id may lead to what is left out.
+    fn may_be_left(&self, id: EventId) -> bool {
+        (1..=self.view.cold_through).contains(&self.files.key.seq(id))
+    }
 }

@@ -12,8 +12,8 @@ use crate::ids::{DeliveryId, EventId, IdKey, MessageId, SessionId, ThreadId, Tod
 
 /// A page as its log tells it: all of it, or its hot part.
 ///
-/// The hot part leaves out threads that lay cold as the snapshot was written ([`super::snapshot`]). Whoever names one by its id
-/// loads it first; whoever looks at all threads for what still matters finds it without them.
+/// The hot part leaves out threads that lay cold as the snapshot was written ([`super::snapshot`]), and of others what is past.
+/// Whoever names one by its id loads it first; whoever looks at all threads for what still matters finds it without them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
     /// The last event's `seq`.
@@ -47,20 +47,32 @@ pub struct Thread {
     /// Its title.
     pub title: String,
     /// The `seq` and author of the resolve that stands.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub resolved: Option<(u32, Author)>,
     /// The `seq` and author of the newest resolve, though it may be undone (R92).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub last_resolve: Option<(u32, Author)>,
     /// Its messages in the order of their `seq`, the user's and the agents'.
     pub messages: Vec<Message>,
     /// The working line that stands (R11).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub line: Option<String>,
     /// Its to-dos.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub todos: Vec<Todo>,
     /// Who took the thread, in order (Words: *take a thread*).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub takes: Vec<Take>,
     /// The `seq` of its last event.
     pub last: u32,
+    /// Whether its past is left out here: messages that are settled, with their to-dos and takes ([`super::snapshot`]).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cut: bool,
+}
+
+/// Fields that say nothing are left out of a cache.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A message of the user, or a reply of an agent.
@@ -77,24 +89,34 @@ pub struct Message {
     /// The text.
     pub text: String,
     /// Whether it owes a reply; false for an agent's.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub owes: bool,
     /// The `seq` at which it was withdrawn.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub withdrawn: Option<u32>,
     /// The `seq` of the resolve that settled it (R9).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub settled: Option<u32>,
     /// The reply that covers it.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub answered: Option<MessageId>,
     /// What a reply answers.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub responds: Option<MessageId>,
     /// A reply's turn.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub actor: Option<Actor>,
     /// Whether main owed an earlier message as this was written (R13(a)).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub main_owed: bool,
     /// The pickups that carried it, in order.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pickups: Vec<Pickup>,
     /// The starts on it, in order.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub starts: Vec<Start>,
     /// The `seq` at which a failed or dropped to-do made it input again (R97); earlier pickups are then void for delivery.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub again: u32,
 }
 
@@ -122,9 +144,11 @@ pub struct Take {
     pub ts: Ts,
     /// The turn that held the thread until then, where one did, and whether it held it by a pickup or an answer rather than
     /// by being a fork that took it last (R43).
+    #[serde(default, skip_serializing_if = "is_default")]
     pub from: Option<(TurnId, bool)>,
     /// The messages that it holds by this: those picked up, or all that waited as it answered over the holder.
     /// Empty for an answer by the holder itself.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub holds: Vec<MessageId>,
 }
 
@@ -165,17 +189,20 @@ pub struct Todo {
     /// What is to be done.
     pub title: String,
     /// The message that it comes from.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub source: Option<MessageId>,
     /// Who opened it.
     pub author: Author,
     /// The turn that opened it.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub actor: Option<Actor>,
     /// How it stands.
     pub state: TodoState,
     /// The `seq` at which it ended, or its message was withdrawn (R92).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ended: Option<u32>,
     /// The starts on it, in order.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub starts: Vec<Start>,
 }
 
@@ -366,12 +393,15 @@ impl View {
         Ok(())
     }
 
-    /// Puts a thread into its place among the others.
+    /// Puts a thread into its place among the others, or in the place of the one whose past was left out.
     pub fn admit(&mut self, thread: Thread) {
         let begins = |thread: &Thread| thread.messages.first().map_or(0, |message| message.seq);
         let (id, from) = (thread.id, begins(&thread));
-        let at = self.order.partition_point(|other| self.threads.get(other).is_some_and(|other| begins(other) < from));
-        self.order.insert(at, id);
+        if !self.threads.contains_key(&id) {
+            let at =
+                self.order.partition_point(|other| self.threads.get(other).is_some_and(|other| begins(other) < from));
+            self.order.insert(at, id);
+        }
         self.home.extend(thread.messages.iter().map(|message| (message.id.into(), id)));
         self.home.extend(thread.todos.iter().map(|todo| (todo.id.into(), id)));
         self.threads.insert(id, thread);
@@ -443,6 +473,7 @@ impl View {
                     todos: Vec::new(),
                     takes: Vec::new(),
                     last: 0,
+                    cut: false,
                 });
                 entry.resolved = None;
                 entry.messages.push(message);

@@ -5,9 +5,8 @@
 //! that is spelled with escapes is not recognized, and its value kept whole. What is let go was valid, else the payload that is
 //! kept isn't either: it is read as the whole one would be.
 
-use std::io::{self, Read};
+use std::io;
 
-use memchr::memchr;
 use wide::u8x16;
 
 /// The keys of a payload's object that hold what tools gave back.
@@ -21,14 +20,17 @@ const CHUNK: usize = 64 << 10;
 /// Reads a payload to its end, with the long texts that tools gave back cut. `Ok(None)` where it is larger than `limit` bytes; it
 /// was read to its end then too, as the client must be able to write all of it.
 ///
+/// `more` reads what comes next behind what a buffer holds, as much as it has room for, and returns how much that was, bytes.
+///
 /// # Errors
 /// Where it can't be read.
-pub fn read(mut input: impl Read, limit: u64) -> io::Result<Option<Vec<u8>>> {
+pub fn read(mut more: impl FnMut(&mut Vec<u8>) -> io::Result<usize>, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let mut intake = Intake::default();
-    let mut buffer = vec![0; CHUNK];
-    let (mut left, mut size) = (0, 0);
+    // Never written but by what comes: memory that a short payload doesn't need is not touched.
+    let mut buffer = Vec::with_capacity(CHUNK);
+    let mut size = 0;
     loop {
-        let count = match input.read(&mut buffer[left..]) {
+        let count = match more(&mut buffer) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
@@ -37,16 +39,10 @@ pub fn read(mut input: impl Read, limit: u64) -> io::Result<Option<Vec<u8>>> {
             break;
         }
         size += count as u64;
-        if size > limit {
-            left = 0;
-            continue;
-        }
-        let end = left + count;
-        let taken = intake.take(&buffer[..end]);
-        buffer.copy_within(taken..end, 0);
-        left = end - taken;
+        let taken = if size > limit { buffer.len() } else { intake.take(&buffer) };
+        buffer.drain(..taken);
     }
-    intake.kept.extend_from_slice(&buffer[..left]);
+    intake.kept.append(&mut buffer);
     Ok((size <= limit).then_some(intake.kept))
 }
 
@@ -93,7 +89,7 @@ impl Intake {
 
     /// Takes what stands outside of texts, up to where the next begins.
     fn structure(&mut self, bytes: &[u8]) -> usize {
-        let quote = memchr(b'"', bytes);
+        let quote = bytes.iter().position(|byte| *byte == b'"');
         let end = quote.map_or(bytes.len(), |at| at + 1);
         for byte in &bytes[..end] {
             match byte {
@@ -171,22 +167,15 @@ impl Run {
                 }
             };
             let parts = block.as_chunks::<16>().0;
-            let backslash = |part: u8x16| part.simd_eq(u8x16::splat(b'\\'));
-            let quote = |part: u8x16| part.simd_eq(u8x16::splat(b'"'));
-            let control = |part: u8x16| part.max(u8x16::splat(0x1f)).simd_eq(u8x16::splat(0x1f));
-            let special = |part: u8x16| backslash(part) | quote(part) | control(part);
             // Nothing in it, as in most of a text.
+            let special = |part: u8x16| backslash(part) | quote(part) | control(part);
             if !within && parts.iter().map(|part| special(u8x16::new(*part))).fold(u8x16::ZERO, |a, b| a | b).none() {
                 continue;
             }
-            let marks = |is: &dyn Fn(u8x16) -> u8x16| {
-                let of = |marks, part: &[u8; 16]| marks << 16 | u64::from(is(u8x16::new(*part)).to_bitmask());
-                parts.iter().rev().fold(0, of)
-            };
-            let escaped = escaped_in(marks(&backslash), &mut within);
-            let quotes = marks(&quote) & !escaped;
+            let escaped = escaped_in(marks(parts, backslash), &mut within);
+            let quotes = marks(parts, quote) & !escaped;
             let inside = quotes.wrapping_sub(1) & !quotes;
-            is_well &= marks(&control) & inside == 0;
+            is_well &= marks(parts, control) & inside == 0;
             let (mut left, mut kinds) = (escaped & inside, 0);
             while left != 0 {
                 kinds |= ESCAPES[usize::from(block[left.trailing_zeros() as usize])];
@@ -206,6 +195,30 @@ impl Run {
         }
         Run { end: bytes.len() - usize::from(within), ends_text: false, is_well }
     }
+}
+
+// The loops over megabytes are made of these: they are inlined though leaf as a whole is built small.
+
+#[inline(always)]
+fn backslash(part: u8x16) -> u8x16 {
+    part.simd_eq(u8x16::splat(b'\\'))
+}
+
+#[inline(always)]
+fn quote(part: u8x16) -> u8x16 {
+    part.simd_eq(u8x16::splat(b'"'))
+}
+
+#[inline(always)]
+fn control(part: u8x16) -> u8x16 {
+    part.max(u8x16::splat(0x1f)).simd_eq(u8x16::splat(0x1f))
+}
+
+/// Returns of which bytes of a block something holds, the first one's bit the lowest.
+#[inline(always)]
+fn marks(parts: &[[u8; 16]], is: impl Fn(u8x16) -> u8x16) -> u64 {
+    let of = |marks, part: &[u8; 16]| marks << 16 | u64::from(is(u8x16::new(*part)).to_bitmask());
+    parts.iter().rev().fold(0, of)
 }
 
 /// Returns which bytes of a block are escaped by a backslash before them: of a row of backslashes every second is escaped itself.
@@ -282,19 +295,19 @@ mod tests {
         sizes: std::iter::Cycle<std::slice::Iter<'a, usize>>,
     }
 
-    impl Read for Pieces<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    impl Pieces<'_> {
+        fn more(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
             let most = self.sizes.next().copied().unwrap_or(CHUNK);
-            let count = most.min(buffer.len()).min(self.bytes.len());
-            buffer[..count].copy_from_slice(&self.bytes[..count]);
+            let count = most.min(buffer.capacity() - buffer.len()).min(self.bytes.len());
+            buffer.extend_from_slice(&self.bytes[..count]);
             self.bytes = &self.bytes[count..];
             Ok(count)
         }
     }
 
     fn kept(bytes: &[u8], sizes: &[usize]) -> Vec<u8> {
-        let pieces = Pieces { bytes, sizes: sizes.iter().cycle() };
-        read(pieces, LIMIT).expect("it is read").expect("it is no larger")
+        let mut pieces = Pieces { bytes, sizes: sizes.iter().cycle() };
+        read(|buffer| pieces.more(buffer), LIMIT).expect("it is read").expect("it is no larger")
     }
 
     /// What leaf makes of a payload; nothing where it is none.
@@ -332,10 +345,10 @@ mod tests {
     fn more_than_the_limit_is_read_to_its_end() {
         let bytes = vec![b' '; 3 << 20];
         let mut pieces = Pieces { bytes: &bytes, sizes: [CHUNK].iter().cycle() };
-        assert!(read(&mut pieces, LIMIT).expect("it is read").is_none());
+        assert!(read(|buffer| pieces.more(buffer), LIMIT).expect("it is read").is_none());
         assert!(pieces.bytes.is_empty());
-        let pieces = Pieces { bytes: &bytes[..1 << 20], sizes: [CHUNK].iter().cycle() };
-        assert!(read(pieces, LIMIT).expect("it is read").is_some());
+        let mut pieces = Pieces { bytes: &bytes[..1 << 20], sizes: [CHUNK].iter().cycle() };
+        assert!(read(|buffer| pieces.more(buffer), LIMIT).expect("it is read").is_some());
     }
 
     /// Long and short texts as a payload has them: with quotes, escapes, and characters of every length.

@@ -78,12 +78,13 @@ pub(in crate::rules) fn runs(command: &Command) -> Vec<Run<'_>> {
     let mut all = vec![first];
     if first.words.first().and_then(Word::literal).map(base) == Some("find") {
         let words = first.words;
-        for (i, word) in words.iter().enumerate() {
-            if matches!(word.literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir")) {
-                let rest = &words[i + 1..];
-                let end = rest.iter().position(|w| matches!(w.literal(), Some(";" | "+"))).unwrap_or(rest.len());
-                all.push(peel(Run { words: &rest[..end], wrapped: true, mark: Some("{}"), ..whole }));
-            }
+        let executes = |word: &Word| matches!(word.literal(), Some("-exec" | "-execdir" | "-ok" | "-okdir"));
+        let starts: Vec<usize> = (0..words.len()).filter(|at| executes(&words[*at])).collect();
+        for (n, start) in starts.iter().enumerate() {
+            // What another `find` in it executes is the next one's.
+            let rest = &words[start + 1..starts.get(n + 1).copied().unwrap_or(words.len())];
+            let end = rest.iter().position(|w| matches!(w.literal(), Some(";" | "+"))).unwrap_or(rest.len());
+            all.push(peel(Run { words: &rest[..end], wrapped: true, mark: Some("{}"), ..whole }));
         }
     }
     all
