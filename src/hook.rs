@@ -924,6 +924,10 @@ impl<'a> Hook<'a> {
         let text = context::delivery(&fence, &id, delivery, &inbox.new, false);
         // A repetition says a little more, and must fit too.
         if utf16(&text) + 200 > output.room() {
+            // Where not even a pointer fits beside the others, it waits for the next hook.
+            if utf16(&context::pointer(&id, delivery, usize::MAX)) > output.room() {
+                return Ok(());
+            }
             // Its file is there before anyone is told of it (R101).
             pointer::ready(&mut transaction.page)?;
             let inbox = self::inbox(&transaction.reading(), self.id());
@@ -972,16 +976,16 @@ impl<'a> Hook<'a> {
         now: Ts,
         output: &mut Output,
     ) -> Result<()> {
-        let text = context::pointer(page, delivery, messages.len());
+        if !output.add(&context::pointer(page, delivery, messages.len())) {
+            return Ok(());
+        }
         session.append(&[Entry {
             page: Some(page.clone()),
             delivery: Some(delivery),
             messages,
             turn: Some(turn),
             ..Entry::new(now, Kind::Told)
-        }])?;
-        output.add(&text);
-        Ok(())
+        }])
     }
 
     /// Says a pointer again, once a turn (R101).

@@ -34,6 +34,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::desk::Desk;
 use crate::ids::{AgentId, PageId, SessionId, TurnId};
+use crate::place::Env;
 use crate::refused::{Refused, Usage};
 
 /// A command waits this long for its locks (R108).
@@ -180,7 +181,10 @@ fn marked_first(args: &[OsString]) -> bool {
 fn dispatch(cli: Cli) -> Result<u8> {
     let common = &cli.common;
     match cli.command {
-        Command::Install(_) | Command::Uninstall(_) if cli.agent_id.is_some() => {
+        // A fork's, or a headless run's (R118).
+        Command::Install(_) | Command::Uninstall(_)
+            if cli.agent_id.is_some() || Env::default().var("LEAF_TURN").is_some() =>
+        {
             return Err(Refused::by("R60", "installing is the person's: leave it to them").into());
         }
         Command::Install(args) => return done(install::install(args, common.json)),

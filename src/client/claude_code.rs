@@ -5,9 +5,11 @@ pub mod print;
 pub mod transcript;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::{Agent, Decision, Event, Notification, Prompted, Source, Task, Unreadable, What};
 use crate::ids::AgentId;
@@ -27,25 +29,25 @@ const STOP_CAP: u32 = 8;
 #[derive(Deserialize)]
 struct Payload<'a> {
     #[serde(borrow, default)]
-    hook_event_name: Option<Cow<'a, str>>,
+    hook_event_name: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    session_id: Option<Cow<'a, str>>,
+    session_id: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    agent_id: Option<Cow<'a, str>>,
+    agent_id: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    cwd: Option<Cow<'a, str>>,
+    cwd: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    transcript_path: Option<Cow<'a, str>>,
+    transcript_path: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    prompt_id: Option<Cow<'a, str>>,
+    prompt_id: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    source: Option<Cow<'a, str>>,
+    source: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    reason: Option<Cow<'a, str>>,
+    reason: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    model: Option<Cow<'a, str>>,
+    model: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    tool_name: Option<Cow<'a, str>>,
+    tool_name: Option<Lossy<'a>>,
     // Kept as it came: it may be megabytes, and most events don't look into it.
     #[serde(borrow, default)]
     tool_input: Option<&'a RawValue>,
@@ -56,9 +58,9 @@ struct Payload<'a> {
     #[serde(borrow, default)]
     tool_calls: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    tool_use_id: Option<Cow<'a, str>>,
+    tool_use_id: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    agent_type: Option<Cow<'a, str>>,
+    agent_type: Option<Lossy<'a>>,
     #[serde(borrow, default)]
     background_tasks: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -70,13 +72,13 @@ struct Payload<'a> {
 #[derive(Default, Deserialize)]
 struct LaunchInput<'a> {
     #[serde(borrow, default)]
-    description: Option<Cow<'a, str>>,
+    description: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    subagent_type: Option<Cow<'a, str>>,
+    subagent_type: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    prompt: Option<Cow<'a, str>>,
+    prompt: Option<Lossy<'a>>,
     #[serde(borrow, default)]
-    task_id: Option<Cow<'a, str>>,
+    task_id: Option<Lossy<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -107,7 +109,7 @@ struct TextPart<'a> {
 #[derive(Deserialize)]
 struct ShellInput<'a> {
     #[serde(borrow, default)]
-    command: Option<Cow<'a, str>>,
+    command: Option<Lossy<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -118,24 +120,74 @@ struct EditInput<'a> {
     notebook_path: Option<&'a RawValue>,
 }
 
-/// A text in which half a surrogate pair is replaced, as the client does when it names a file.
-struct Lossy(String);
+/// A text in which half a surrogate pair is replaced, as the client does before it uses one. A model writes such, and what it
+/// stands in must not be unreadable for that: a fork's call would pass unmarked (R73).
+#[derive(Default)]
+struct Lossy<'a>(Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Lossy {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Lossy, D::Error> {
+impl std::ops::Deref for Lossy<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Lossy<'a> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Lossy<'a>, D::Error> {
         struct Text;
-        impl serde::de::Visitor<'_> for Text {
-            type Value = Lossy;
+        impl<'de> serde::de::Visitor<'de> for Text {
+            type Value = Cow<'de, str>;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a text")
             }
 
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
-                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Cow<'de, str>, E> {
+                Ok(String::from_utf8_lossy(bytes))
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Cow<'de, str>, E> {
+                let mut bytes = bytes.to_vec();
+                if str::from_utf8(&bytes).is_err() {
+                    // The half of a pair comes as the three bytes that UTF-8 would have for it, as long as those of U+FFFD.
+                    for at in 0..bytes.len().saturating_sub(2) {
+                        if bytes[at] == 0xED && bytes[at + 1] >= 0xA0 {
+                            bytes[at..at + 3].copy_from_slice("\u{fffd}".as_bytes());
+                        }
+                    }
+                }
+                Ok(String::from_utf8_lossy(&bytes).into_owned().into())
             }
         }
-        deserializer.deserialize_bytes(Text)
+        deserializer.deserialize_bytes(Text).map(Lossy)
+    }
+}
+
+/// Reads a text; `None` where it is none.
+fn text(raw: &RawValue) -> Option<String> {
+    serde_json::from_str::<Lossy<'_>>(raw.get()).ok().map(|text| text.0.into_owned())
+}
+
+/// Reads a tool's input, in which half a surrogate pair may stand anywhere; `None` where it is no object.
+pub fn object(raw: &RawValue) -> Option<Map<String, Value>> {
+    match value(raw)? {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}
+
+fn value(raw: &RawValue) -> Option<Value> {
+    if let Ok(value) = serde_json::from_str(raw.get()) {
+        return Some(value);
+    }
+    match raw.get().as_bytes().first()? {
+        b'{' => {
+            let object: BTreeMap<String, &RawValue> = serde_json::from_str(raw.get()).ok()?;
+            object.into_iter().map(|(key, raw)| Some((key, value(raw)?))).collect()
+        }
+        b'[' => serde_json::from_str::<Vec<&RawValue>>(raw.get()).ok()?.into_iter().map(value).collect(),
+        _ => text(raw).map(Value::String),
     }
 }
 
@@ -145,7 +197,7 @@ impl<'de> Deserialize<'de> for Lossy {
 /// Where it is not JSON, or names no session or no right agent.
 pub fn read(bytes: &[u8]) -> Result<Event<'_>, Unreadable> {
     let payload: Payload<'_> = serde_json::from_slice(bytes).map_err(|error| Unreadable::NotJson(error.to_string()))?;
-    let what = what(&payload)?;
+    let what = what(&payload);
     if matches!(what, What::Other) {
         // An unknown event needs nothing, not even a session.
         let session = "unknown".parse().map_err(|_| Unreadable::NoSession)?;
@@ -169,18 +221,18 @@ pub fn read(bytes: &[u8]) -> Result<Event<'_>, Unreadable> {
     Ok(Event {
         session,
         agent,
-        cwd: payload.cwd.unwrap_or_default(),
-        transcript: payload.transcript_path,
-        prompt: payload.prompt_id,
-        tool_use: payload.tool_use_id,
+        cwd: payload.cwd.unwrap_or_default().0,
+        transcript: payload.transcript_path.map(|path| path.0),
+        prompt: payload.prompt_id.map(|id| id.0),
+        tool_use: payload.tool_use_id.map(|id| id.0),
         forked: payload.agent_type.as_deref() == Some("fork"),
-        model: payload.model,
+        model: payload.model.map(|model| model.0),
         what,
     })
 }
 
-fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
-    Ok(match payload.hook_event_name.as_deref() {
+fn what<'a>(payload: &Payload<'a>) -> What<'a> {
+    match payload.hook_event_name.as_deref() {
         Some("SessionStart") => What::SessionStart(match payload.source.as_deref() {
             Some("startup") => Source::Startup,
             Some("resume") => Source::Resume,
@@ -191,8 +243,8 @@ fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
         }),
         Some("UserPromptSubmit") => What::Prompt(prompted(payload.prompt)),
         Some("PreToolUse") => match payload.tool_name.as_deref() {
-            Some("Bash" | "Monitor") => shell(payload, Shell::Posix)?,
-            Some("PowerShell") => shell(payload, Shell::PowerShell)?,
+            Some("Bash" | "Monitor") => shell(payload, Shell::Posix),
+            Some("PowerShell") => shell(payload, Shell::PowerShell),
             Some("Edit") => edit(payload, "Edit"),
             Some("Write") => edit(payload, "Write"),
             Some("MultiEdit") => edit(payload, "MultiEdit"),
@@ -201,7 +253,7 @@ fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
                 Some(input) => {
                     let read = launch(payload);
                     let fork = read.subagent_type.as_deref() == Some("fork");
-                    What::Launch { fork, prompt: read.prompt.unwrap_or_default(), input }
+                    What::Launch { fork, prompt: read.prompt.unwrap_or_default().0, input }
                 }
                 None => What::Other,
             },
@@ -217,7 +269,7 @@ fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
                 }
             }
             Some("TaskStop") => match launch(payload).task_id {
-                Some(task) => What::TaskStopped(task.into_owned()),
+                Some(task) => What::TaskStopped(task.0.into_owned()),
                 None => What::Other,
             },
             _ => What::Other,
@@ -236,17 +288,18 @@ fn what<'a>(payload: &Payload<'a>) -> Result<What<'a>, Unreadable> {
         Some("StopFailure") => What::StopFailure(string(payload.last_assistant_message)),
         Some("SessionEnd") => What::SessionEnd(payload.reason.as_deref().unwrap_or("other").to_owned()),
         _ => What::Other,
-    })
+    }
 }
 
-fn shell<'a>(payload: &Payload<'a>, shell: Shell) -> Result<What<'a>, Unreadable> {
-    let Some(raw) = payload.tool_input else { return Ok(What::Other) };
-    let input: ShellInput<'a> =
-        serde_json::from_str(raw.get()).map_err(|error| Unreadable::NotJson(error.to_string()))?;
-    Ok(match input.command {
-        Some(command) => What::Shell { shell, command, input: raw },
-        None => What::Other,
-    })
+fn shell<'a>(payload: &Payload<'a>, shell: Shell) -> What<'a> {
+    let Some(raw) = payload.tool_input else { return What::Other };
+    let command = match serde_json::from_str(raw.get()) {
+        Ok(ShellInput { command: Some(command) }) => command.0,
+        Ok(ShellInput { command: None }) => return What::Other,
+        // Whatever it is, the client runs it or not: what it may say is judged (R73).
+        Err(_) => Cow::Borrowed(raw.get()),
+    };
+    What::Shell { shell, command, input: raw }
 }
 
 fn edit<'a>(payload: &Payload<'a>, tool: &'static str) -> What<'a> {
@@ -261,7 +314,7 @@ pub fn edited_path(tool: &str, input: &RawValue) -> Option<String> {
     let input: EditInput = serde_json::from_str(input.get()).ok()?;
     // The other key is no matter, whatever it holds.
     let path = if tool == "NotebookEdit" { input.notebook_path } else { input.file_path };
-    serde_json::from_str::<Lossy>(path?.get()).ok().map(|path| path.0)
+    text(path?)
 }
 
 fn launch<'a>(payload: &Payload<'a>) -> LaunchInput<'a> {
@@ -269,11 +322,11 @@ fn launch<'a>(payload: &Payload<'a>) -> LaunchInput<'a> {
 }
 
 fn described(payload: &Payload<'_>) -> String {
-    launch(payload).description.unwrap_or_default().into_owned()
+    launch(payload).description.unwrap_or_default().0.into_owned()
 }
 
 fn string(raw: Option<&RawValue>) -> String {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    raw.and_then(text).unwrap_or_default()
 }
 
 fn tasks(raw: Option<&RawValue>) -> Option<Vec<Task>> {
@@ -304,13 +357,12 @@ fn begun_tasks(payload: &Payload<'_>) -> Vec<String> {
 
 /// Returns what a tool gave back in words: a text, or the first of its parts.
 fn response_text(raw: &RawValue) -> Option<String> {
-    let text = if raw.get().starts_with('[') {
+    if raw.get().starts_with('[') {
         let parts: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
-        serde_json::from_str::<TextPart<'_>>(parts.first()?.get()).ok()?.text?
+        text(serde_json::from_str::<TextPart<'_>>(parts.first()?.get()).ok()?.text?)
     } else {
-        raw
-    };
-    serde_json::from_str::<Lossy>(text.get()).ok().map(|text| text.0)
+        text(raw)
+    }
 }
 
 /// Tells where a prompt came from: what the client has to say comes as one too.
@@ -327,7 +379,7 @@ fn prompted(raw: Option<&RawValue>) -> Prompted {
 }
 
 fn notification(raw: &RawValue) -> Option<Notification> {
-    let text: String = serde_json::from_str(raw.get()).ok()?;
+    let text = text(raw)?;
     let tag = |name: &str| {
         let (open, close) = (format!("<{name}>"), format!("</{name}>"));
         let from = text.find(&open)? + open.len();

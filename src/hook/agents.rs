@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{WAIT, guard, say};
 use crate::client::claude_code::{self, CONTEXT_LIMIT};
@@ -34,12 +35,7 @@ use crate::text::{Fence, utf16};
 use crate::transaction::Transaction;
 
 /// Decides a shell call (R65, R66): first what nobody may run (R70), then who an agent is, then what it may run (R67 to R69).
-pub fn identity(
-    event: &Event<'_>,
-    shell: words::Shell,
-    command: &str,
-    input: &serde_json::value::RawValue,
-) -> Decision {
+pub fn identity(event: &Event<'_>, shell: words::Shell, command: &str, input: &RawValue) -> Decision {
     let may = words::may_name_leaf(command, shell);
     if may && let Some(forbidden) = words::plumbing(command, shell) {
         return Decision::Deny(way_out(forbidden));
@@ -240,7 +236,7 @@ impl Known {
 
 /// Decides a call of a tool that writes a file (R114). Main's and workers' pass, and so does any whose agent can't be told:
 /// R73 asks for more only of a call that names `leaf`.
-pub fn edit(event: &Event<'_>, tool: &str, input: &serde_json::value::RawValue) -> Decision {
+pub fn edit(event: &Event<'_>, tool: &str, input: &RawValue) -> Decision {
     let env = Env::default();
     let decided = match (&event.agent, env.var("LEAF_TURN").is_some()) {
         (_, true) => headless_edit(&env, event, tool, input),
@@ -254,12 +250,7 @@ pub fn edit(event: &Event<'_>, tool: &str, input: &serde_json::value::RawValue) 
 }
 
 /// Decides another agent's edit.
-fn agents_edit(
-    event: &Event<'_>,
-    agent: &AgentId,
-    tool: &str,
-    input: &serde_json::value::RawValue,
-) -> Result<Decision> {
+fn agents_edit(event: &Event<'_>, agent: &AgentId, tool: &str, input: &RawValue) -> Result<Decision> {
     let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
     let record = known.session.record.clone();
     // Its first call may be this one (R36).
@@ -289,7 +280,7 @@ fn agents_edit(
 }
 
 /// Decides an edit in a headless run of leaf's (R118): whatever agent it is, it acts in the run's turn.
-fn headless_edit(env: &Env, event: &Event<'_>, tool: &str, input: &serde_json::value::RawValue) -> Result<Decision> {
+fn headless_edit(env: &Env, event: &Event<'_>, tool: &str, input: &RawValue) -> Result<Decision> {
     let Some((mut known, turn)) = headless(env)? else { return Ok(Decision::Silent) };
     let Some(path) = claude_code::edited_path(tool, input).filter(|_| known.is_guarded()) else {
         return Ok(Decision::Silent);
@@ -357,7 +348,7 @@ fn agents_call(
     agent: &AgentId,
     shell: words::Shell,
     command: &str,
-    input: &serde_json::value::RawValue,
+    input: &RawValue,
 ) -> Result<Decision> {
     let Some(mut known) = Known::open(event)? else { return Ok(Decision::Silent) };
     let record = known.session.record.clone();
@@ -414,10 +405,9 @@ fn agents_call(
                 entries.extend(renewal(&known, turn)?);
             }
             known.journal(&entries)?;
-            let mut input: serde_json::Value = serde_json::from_str(input.get())?;
             let (before, after) = command.split_at(insert_at);
-            input["command"] = format!("{before} --agent-id {agent}{after}").into();
-            Ok(Decision::Rewrite(input))
+            let marked = format!("{before} --agent-id {agent}{after}");
+            rewritten(input, [("command", marked.into())])
         }
     }
 }
@@ -533,7 +523,7 @@ fn helper(known: &Known, agent: &AgentId, parent: AgentId) -> Entry {
 
 /// Decides the start of an agent: a known agent may not make forks (R116); a fork that main was asked to start gets its work
 /// (R117).
-pub fn launch(event: &Event<'_>, fork: bool, prompt: &str, input: &serde_json::value::RawValue) -> Decision {
+pub fn launch(event: &Event<'_>, fork: bool, prompt: &str, input: &RawValue) -> Decision {
     let headless = Env::default().var("LEAF_TURN").is_some();
     let decide = || -> Result<Decision> {
         if headless {
@@ -576,7 +566,7 @@ fn no_forks() -> Decision {
 
 /// Puts the work into the call by which main starts a fork that it was asked for; denies it where that fork's turn is over, or runs
 /// already. Whatever main wrote else in the call becomes what names the turn (R29, R36).
-fn work_for(event: &Event<'_>, prompt: &str, input: &serde_json::value::RawValue) -> Result<Decision> {
+fn work_for(event: &Event<'_>, prompt: &str, input: &RawValue) -> Result<Decision> {
     let Some(turn) = prompts::turn_to_start(prompt) else { return Ok(Decision::Silent) };
     let over = || {
         Decision::Deny(format!(
@@ -607,14 +597,22 @@ fn work_for(event: &Event<'_>, prompt: &str, input: &serde_json::value::RawValue
 }
 
 /// Rewrites a call of the Agent tool so that it starts this fork.
-fn call_for(input: &serde_json::value::RawValue, name: &str, description: &str, prompt: &str) -> Result<Decision> {
-    let mut input: serde_json::Value = serde_json::from_str(input.get())?;
-    input["subagent_type"] = "fork".into();
-    input["name"] = name.into();
-    input["description"] = description.into();
-    input["prompt"] = prompt.into();
-    input["run_in_background"] = true.into();
-    Ok(Decision::Rewrite(input))
+fn call_for(input: &RawValue, name: &str, description: &str, prompt: &str) -> Result<Decision> {
+    let fork = [
+        ("subagent_type", "fork".into()),
+        ("name", name.into()),
+        ("description", description.into()),
+        ("prompt", prompt.into()),
+        ("run_in_background", true.into()),
+    ];
+    rewritten(input, fork)
+}
+
+/// Rewrites a tool's input, but for half a surrogate pair in it, which the client replaces too.
+fn rewritten<const N: usize>(input: &RawValue, with: [(&str, serde_json::Value); N]) -> Result<Decision> {
+    let mut input = claude_code::object(input).context("a tool's input is no object")?;
+    input.extend(with.map(|(key, value)| (key.to_owned(), value)));
+    Ok(Decision::Rewrite(input.into()))
 }
 
 /// Takes what the client tells of runs besides the agents' own hooks (R36, R78). Returns what it opened for that; `Ok(None)` where leaf

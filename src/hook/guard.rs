@@ -67,9 +67,9 @@ pub fn ground(event: &Event<'_>, record: &SessionRecord, turn: Option<TurnId>) -
     (ground, Disk { cwd })
 }
 
-/// A path as a reader gets it.
+/// A path as a reader gets it: the project named what it leads to (R124).
 fn shown(path: &str) -> String {
-    text::first_words(path, MOST_SHOWN)
+    text::for_delivery(&text::first_words(path, MOST_SHOWN))
 }
 
 /// Says what a denied edit would have changed, for the journal and the agent.

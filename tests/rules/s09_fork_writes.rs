@@ -1,6 +1,6 @@
 //! What a fork may write: R55–R60.
 
-use crate::support::desk::{Desk, references};
+use crate::support::desk::{Desk, Ran, references};
 use crate::support::forks::{Follower, Fork, forking, holder_kind, status, text, turn};
 use serde_json::{Value, json};
 
@@ -230,6 +230,23 @@ fn r060_the_desks_own_verbs_are_refused_to_it() {
     assert_eq!(listed(), at_home);
     follower.quiet("stop", 200);
     assert_eq!(turn(&desk, &other.turn)["state"], "running");
+}
+
+/// A headless run's commands bear no mark: its turn is in its environment (R118).
+#[test]
+fn r060_a_headless_run_installs_nothing() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let listed = || std::fs::read_dir(desk.home()).expect("home").count();
+    let before = listed();
+    for args in [["install"], ["uninstall"]] {
+        let mut command = desk.command(&args);
+        command.env("LEAF_TURN", "0123456789abcdef").env("LEAF_SESSION", main.id());
+        let ran = Ran::from(command.output().expect("leaf runs"));
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.err().contains("installing is the person's"), "{ran:?}");
+    }
+    assert_eq!(listed(), before);
 }
 
 #[test]

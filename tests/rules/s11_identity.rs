@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::support::desk::{Desk, LEAF, Ran, Session};
+use crate::support::forks::{Follower, Verdict, forking, verdict};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -242,6 +243,43 @@ fn r073_identity_fails_closed_for_a_call_that_names_leaf_from_an_agent() {
     main.boundary().silent();
     main.stop().silent();
     assert!(!desk.errors().is_empty(), "what was kept silent is in errors.log");
+}
+
+/// A model writes half an emoji as it is cut, and the client hands that on as JSON says it.
+#[test]
+fn r073_half_a_surrogate_pair_hides_no_call() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (_, fork) = follower.fork("look it up");
+    let raw = |command: &str, description: &str| {
+        let mut payload = fork.payload("PreToolUse.fork.Bash");
+        payload["tool_input"] = json!({"command": command, "description": description});
+        main.hook_raw(payload.to_string().replace("HALF", "\\ud83d").as_bytes())
+    };
+    let marked = raw("leaf thread list --json # HALF", "HALF");
+    let command = format!("leaf --agent-id {} thread list --json # \u{fffd}", fork.agent);
+    let Verdict::Rewritten(written) = verdict(&marked) else { panic!("it is marked") };
+    assert_eq!(written, command);
+    raw("cd x && leaf thread reply 01234567 HALF", "x").denied();
+    raw("rm notes # HALF", "x").denied();
+    // Main's own is judged too (R70).
+    let mut follow = main.payload("PreToolUse.main.Bash");
+    follow["tool_input"]["command"] = json!("leaf follow HALF");
+    main.hook_raw(follow.to_string().replace("HALF", "\\ud83d").as_bytes()).denied();
+}
+
+#[test]
+fn r073_an_input_of_another_shape_hides_no_call() {
+    let desk = Desk::new();
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (_, fork) = follower.fork("look it up");
+    for input in [json!(["leaf thread list"]), json!({"command": ["leaf thread list"]}), json!("leaf thread list")] {
+        let mut payload = fork.payload("PreToolUse.fork.Bash");
+        payload["tool_input"] = input;
+        main.hook(&payload).denied();
+    }
 }
 
 #[test]

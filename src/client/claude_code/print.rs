@@ -72,6 +72,8 @@ pub fn alone(model: Option<&str>) -> Vec<String> {
         "--tools",
         "",
         "--strict-mcp-config",
+        "--setting-sources",
+        "user",
         "--settings",
         r#"{"disableAllHooks":true}"#,
     ];
