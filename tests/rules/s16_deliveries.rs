@@ -724,6 +724,24 @@ fn r108_a_hook_gives_up_in_time_for_the_client_however_many_pages_are_locked() {
 }
 
 #[test]
+fn r101_a_pointer_that_does_not_fit_beside_the_others_waits_for_the_next_hook() {
+    let desk = Desk::new();
+    let main = desk.session("s").working();
+    for n in 0..4 {
+        desk.ask(&["page", "new", "P", "--slug", &format!("p{n}")]);
+        main.run(&["page", "claim", &format!("p{n}")]).ok();
+        desk.ask(&["thread", "new", &"x".repeat(9_000), "--page", &format!("p{n}")]);
+    }
+    // One message and one pointer fill a hook's context.
+    let told: Vec<String> = (0..2).map(|_| main.boundary().says()).collect();
+    for n in 0..4 {
+        let page = format!("from the user on page p{n},");
+        assert_eq!(told.iter().filter(|told| told.contains(&page)).count(), 1, "{page} {told:?}");
+    }
+    main.boundary().silent();
+}
+
+#[test]
 fn r105_after_an_api_error_a_new_message_wakes() {
     let desk = Desk::new();
     let main = desk.session("s").working();
