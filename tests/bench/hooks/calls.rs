@@ -77,6 +77,7 @@ fn memory(row: &Row) -> Option<[String; 2]> {
 fn under(row: &Row, tool: &str, options: &[&str]) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("seen");
+    row.warm();
     row.prepare();
     let mut command = Command::new(on_path(tool)?);
     command.args(options).arg(&file).arg(&row.spec.program).args(&row.spec.args).env_clear().envs(&row.spec.env);

@@ -79,15 +79,19 @@ impl Row {
         }
     }
 
-    /// One run, and everything put back: how long it took, and what was wrong with it.
-    fn run(&self) -> (Duration, Option<String>) {
+    /// As in a session that goes on: a silent boundary leaves a gate for the next, once what was put back has lain a moment.
+    fn warm(&self) {
         if self.says == Says::Nothing && !self.writes {
-            // As in a session that goes on: a silent boundary leaves a gate for the next, once what was put back has lain a moment.
             thread::sleep(SETTLED);
             self.prepare();
             self.spec.timed();
             self.scene.restore();
         }
+    }
+
+    /// One run, and everything put back: how long it took, and what was wrong with it.
+    fn run(&self) -> (Duration, Option<String>) {
+        self.warm();
         self.prepare();
         let (took, printed) = self.spec.timed();
         (took, self.wrong(&printed, self.scene.restore()))
