@@ -12,6 +12,9 @@
 pub(super) mod commands;
 pub(super) mod lexer;
 
+use std::cell::Cell;
+use std::collections::HashMap;
+
 use commands::{
     Class, EVALUATES, KEEPS, LAUNCHERS, Program, Run, TOOLS, base, class, is_fed_a_program, only_xargs, option_says,
     program, quotes_by_slashes, reads_input, reads_program, runs,
@@ -20,6 +23,43 @@ use lexer::{Assign, Command, Piece, Script, Word, unescape};
 
 /// Texts within texts (`bash -c "bash -c '…'"`) are read this deep; what lies deeper is in doubt.
 pub(super) const DEEPEST_TEXT: usize = 6;
+
+/// What one line's reading may cost, in bytes read or put together: the system's longest command, 128 KiB, 32 times.
+const MOST_STEPS: usize = 4 << 20;
+
+/// A word into which variables put more than this, bytes, is not put together: one alone is never longer.
+pub(super) const LONGEST_VALUE: usize = 128 << 10;
+
+/// What is left of a line's steps. All that read it, or texts in it, share them: a hook that takes too long is killed, and its
+/// call passes unseen.
+pub(super) struct Steps {
+    left: Cell<usize>,
+    gave_up: Cell<bool>,
+}
+
+impl Steps {
+    pub fn of_a_line() -> Self {
+        Steps { left: Cell::new(MOST_STEPS), gave_up: Cell::new(false) }
+    }
+
+    /// Pays for a piece of work and one step more. Where that is too much, it isn't to be done.
+    pub fn take(&self, steps: usize) -> bool {
+        match self.left.get().checked_sub(steps.saturating_add(1)) {
+            Some(left) if !self.gave_up() => self.left.set(left),
+            _ => self.give_up(),
+        }
+        !self.gave_up()
+    }
+
+    pub fn give_up(&self) {
+        self.gave_up.set(true);
+    }
+
+    /// Something of the line was not read: it is nested too deep, or costs too much.
+    pub fn gave_up(&self) -> bool {
+        self.gave_up.get()
+    }
+}
 
 /// Which shell the client gives the line to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,7 +351,7 @@ pub fn plumbing(command: &str, shell: Shell) -> Option<Forbidden> {
     let bytes = command.as_bytes();
     match shell {
         Shell::Posix if spells(bytes) || has_escapes(bytes) && bytes.windows(2).any(|w| w == b"$'") => {
-            plumbing_in(command, 0)
+            plumbing_in(command, 0, &Steps::of_a_line())
         }
         Shell::Posix => None,
         Shell::PowerShell => power_shell_commands(command).iter().find_map(|words| {
@@ -324,8 +364,8 @@ pub fn plumbing(command: &str, shell: Shell) -> Option<Forbidden> {
     }
 }
 
-fn plumbing_in(text: &str, depth: usize) -> Option<Forbidden> {
-    let script = lexer::read(text);
+fn plumbing_in(text: &str, depth: usize, steps: &Steps) -> Option<Forbidden> {
+    let script = lexer::read(text, steps);
     let mut commands = Vec::new();
     flatten(&script, false, &mut commands);
     commands.iter().find_map(|(command, _)| {
@@ -343,9 +383,9 @@ fn plumbing_in(text: &str, depth: usize) -> Option<Forbidden> {
             match program(run)? {
                 Program::Text(words) => {
                     let texts: Option<Vec<&str>> = words.iter().map(|w| w.literal()).collect();
-                    plumbing_in(&texts?.join(" "), depth + 1)
+                    plumbing_in(&texts?.join(" "), depth + 1, steps)
                 }
-                Program::Input => plumbing_in(command.inputs.last()?.body.get()?.literal()?, depth + 1),
+                Program::Input => plumbing_in(command.inputs.last()?.body.get()?.literal()?, depth + 1, steps),
                 Program::File => None,
             }
         })
@@ -453,11 +493,16 @@ pub(super) fn power_shell_commands(line: &str) -> Vec<Vec<Option<String>>> {
 #[must_use]
 pub fn judge(command: &str, shell: Shell) -> Verdict {
     match shell {
-        Shell::Posix => match Judge::of(command, None) {
-            Ok(Some(insert_at)) => Verdict::Mark { insert_at },
-            Ok(None) => Verdict::Passes,
-            Err(reason) => Verdict::Denied(reason),
-        },
+        Shell::Posix => {
+            let steps = Steps::of_a_line();
+            match Judge::of(command, None, &steps) {
+                // What was not read may run anything, whether the word is spelled or not.
+                _ if steps.gave_up() => Verdict::Denied(Reason::Uncertain),
+                Ok(Some(insert_at)) => Verdict::Mark { insert_at },
+                Ok(None) => Verdict::Passes,
+                Err(reason) => Verdict::Denied(reason),
+            }
+        }
         Shell::PowerShell => {
             let plain = command.replace('`', "");
             let plain = plain.replace(".exe", "");
@@ -489,8 +534,8 @@ pub fn judge(command: &str, shell: Shell) -> Verdict {
     }
 }
 
-/// A variable that the line gives: its text where one reading gives it.
-type Named = (String, Option<Vec<Part>>);
+/// The variables that a text gives: each one's own text where one reading gives it.
+type Named = HashMap<String, Option<Vec<Part>>>;
 
 /// A piece of a word once the line's own variables are put in.
 #[derive(Debug, Clone, PartialEq)]
@@ -498,8 +543,16 @@ enum Part {
     Text(String),
     /// Something that the line itself makes.
     Made,
+    /// Texts of the line, more than are put together.
+    Long,
     /// A variable of the environment, which the line doesn't set.
     Given,
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        if let Part::Text(text) = self { text.len() } else { 0 }
+    }
 }
 
 /// How far a word can be the command `leaf`, the surest last.
@@ -514,8 +567,11 @@ enum Fit {
     Is,
 }
 
-struct Judge {
-    named: Vec<Named>,
+struct Judge<'a> {
+    /// What runs the text: it has its variables too.
+    outer: Option<&'a Judge<'a>>,
+    steps: &'a Steps,
+    named: Named,
     /// The word is somewhere in the text.
     said: bool,
     /// A quoted text has a substitution with the word in it.
@@ -524,20 +580,23 @@ struct Judge {
     depth: usize,
 }
 
-impl Judge {
+impl<'a> Judge<'a> {
     /// The place of the mark, nothing to do, or why not. `outer` runs the text: it has its variables and its input.
-    fn of(text: &str, outer: Option<&Judge>) -> Result<Option<usize>, Reason> {
+    fn of(text: &str, outer: Option<&'a Judge<'a>>, steps: &'a Steps) -> Result<Option<usize>, Reason> {
         let depth = outer.map_or(0, |outer| outer.depth + 1);
         if depth > DEEPEST_TEXT {
             return Err(Reason::Uncertain);
         }
-        let script = lexer::read(text);
+        let script = lexer::read(text, steps);
+        if steps.gave_up() {
+            return Err(Reason::Uncertain);
+        }
         let mut commands = Vec::new();
         flatten(&script, false, &mut commands);
-        let named = outer.map(|outer| outer.named.clone()).unwrap_or_default();
         let pipes = script.pipes || outer.is_some_and(|outer| outer.pipes);
         let said = mentions(text) || outer.is_some_and(|outer| outer.said);
-        let mut judge = Judge { named, said, later: outer.is_some_and(|outer| outer.later), pipes, depth };
+        let later = outer.is_some_and(|outer| outer.later);
+        let mut judge = Judge { outer, steps, named: Named::new(), said, later, pipes, depth };
         judge.pipes |= commands.iter().any(|(c, _)| words_of(c).any(|w| w.scripts.iter().any(|s| s.pipes)));
         judge.learn(&commands);
         if script.broken && spells_or_escapes(text.as_bytes()) {
@@ -550,7 +609,14 @@ impl Judge {
         let (mut talks, mut runner) = (false, false);
         for (command, nested) in &commands {
             let mut own = 0;
-            for run in runs(command) {
+            for (n, run) in runs(command).into_iter().enumerate() {
+                // Each run after the first, of a `find`, looks at its words again.
+                if n > 0 {
+                    steps.take(command.words.len());
+                }
+                if steps.gave_up() {
+                    return Err(Reason::Uncertain);
+                }
                 if !judge.leads(command, &run, *nested)? {
                     runner |= judge.other(command, &run)? == Class::Runner;
                 } else if depth > 0 {
@@ -584,14 +650,17 @@ impl Judge {
             let read = command.words.iter().skip(1).filter_map(Word::literal).map(|t| (t.to_owned(), None));
             let set = |a: &Assign| (a.name.clone(), a.value.as_ref().map(|w| self.parts(w)));
             let inside = words_of(command).flat_map(|w| &w.sets).map(|name| (name.clone(), None));
-            let all: Vec<Named> = command.assigns.iter().map(set).chain(exported).chain(read).chain(inside).collect();
+            let all: Vec<_> = command.assigns.iter().map(set).chain(exported).chain(read).chain(inside).collect();
             for (name, value) in all {
-                match self.named.iter_mut().find(|(n, _)| *n == name) {
-                    Some((_, known)) => *known = None,
-                    None => self.named.push((name, value)),
-                }
+                let again = self.variable(&name).is_some();
+                self.named.insert(name, if again { None } else { value });
             }
         }
+    }
+
+    /// What the line, so far as it is read, sets the variable to.
+    fn variable(&self, name: &str) -> Option<&Option<Vec<Part>>> {
+        self.named.get(name).or_else(|| self.outer.and_then(|outer| outer.variable(name)))
     }
 
     fn parts(&self, word: &Word) -> Vec<Part> {
@@ -603,6 +672,7 @@ impl Judge {
     fn parts_without(&self, word: &Word, empty: u32) -> Vec<Part> {
         let mut out: Vec<Part> = Vec::new();
         let mut variables = 0..u32::BITS;
+        let mut room = LONGEST_VALUE;
         let mut put = |part: Part| match (out.last_mut(), part) {
             (Some(Part::Text(have)), Part::Text(more)) => have.push_str(&more),
             (_, part) => out.push(part),
@@ -614,9 +684,18 @@ impl Judge {
                 Piece::Text(t) => put(Part::Text(t.clone())),
                 Piece::Hole => put(Part::Made),
                 Piece::Var(_) if variables.next().is_some_and(|i| empty >> i & 1 == 1) => {}
-                Piece::Var(name) => match self.named.iter().find(|(n, _)| n == name) {
-                    Some((_, Some(parts))) => parts.iter().cloned().for_each(&mut put),
-                    Some((_, None)) => put(Part::Made),
+                Piece::Var(name) => match self.variable(name) {
+                    Some(Some(parts)) => {
+                        let long = parts.iter().map(Part::len).sum();
+                        match room.checked_sub(long) {
+                            Some(left) if self.steps.take(long) => {
+                                room = left;
+                                parts.iter().cloned().for_each(&mut put);
+                            }
+                            _ => put(Part::Long),
+                        }
+                    }
+                    Some(None) => put(Part::Made),
                     None if name.starts_with(|c: char| c.is_ascii_digit()) => put(Part::Made),
                     None if matches!(name.as_str(), "@" | "*" | "_" | "REPLY" | "MAPFILE" | "OPTARG") => {
                         put(Part::Made)
@@ -630,14 +709,12 @@ impl Judge {
 
     /// Whether the word's text, or what is put into it, mentions `leaf`.
     fn says(&self, word: &Word) -> bool {
-        let text: String = self.parts(word).iter().map(|p| if let Part::Text(t) = p { t } else { "*" }).collect();
+        let parts = self.parts(word);
+        let text: String = parts.iter().map(|p| if let Part::Text(t) = p { t } else { "*" }).collect();
         mentions(&text)
+            || parts.contains(&Part::Long)
             || mentions(&word.aside)
-            || word.scripts.iter().any(|script| {
-                let mut commands = Vec::new();
-                flatten(script, true, &mut commands);
-                commands.iter().any(|(c, _)| words_of(c).any(|w| self.says(w)))
-            })
+            || word.scripts.iter().flat_map(|script| &script.commands).any(|c| words_of(c).any(|w| self.says(w)))
     }
 
     /// Whether the word is a text with a substitution in it that was quoted, and that has the word: a variable may bring it
@@ -683,7 +760,7 @@ impl Judge {
         let mut rest = "fael".chars();
         for part in parts.iter().rev() {
             match part {
-                Part::Made => return Fit::Made,
+                Part::Made | Part::Long => return Fit::Made,
                 Part::Given if rest.as_str() == "fael" => {
                     return if self.made_by_line(&parts) { Fit::Made } else { Fit::Given };
                 }
@@ -703,11 +780,11 @@ impl Judge {
     }
 
     fn sets(&self, name: &str) -> bool {
-        self.named.iter().any(|(n, _)| n == name)
+        self.variable(name).is_some()
     }
 
     fn made_by_line(&self, parts: &[Part]) -> bool {
-        self.said || parts.contains(&Part::Made)
+        self.said || parts.iter().any(|part| matches!(part, Part::Made | Part::Long))
     }
 
     /// Whether this is `leaf` as the one leading command (R67). Where `leaf` runs otherwise, or may, the reason.
@@ -804,7 +881,7 @@ impl Judge {
     }
 
     fn program(&self, command: &Command, run: &Run<'_>, program: Program<'_>) -> Result<(), Reason> {
-        let read_without = |words: &[&Word], empty: u32| {
+        let text_without = |words: &[&Word], empty: u32| {
             let mut text = String::new();
             for word in words {
                 for part in self.parts_without(word, empty) {
@@ -812,18 +889,24 @@ impl Judge {
                         Part::Text(t) => text.push_str(&t),
                         // Inherited, it says nothing; a name that the text doesn't set either.
                         Part::Given if !self.said => text.push_str("$LEAF_GIVEN"),
-                        Part::Given | Part::Made => return Err(Reason::Uncertain),
+                        Part::Given | Part::Made | Part::Long => return Err(Reason::Uncertain),
                     }
                 }
                 text.push(' ');
             }
-            match Judge::of(&text, Some(self)) {
-                Ok(_) => Ok(()),
-                Err(Reason::Uncertain) => Err(Reason::Uncertain),
-                Err(_) => Err(Reason::Interpreted),
-            }
+            Ok(text)
         };
-        let read = |words: &[&Word]| read_without(words, 0).and_then(|()| read_without(words, u32::MAX));
+        let judged = |text: &str| match Judge::of(text, Some(self), self.steps) {
+            Ok(_) => Ok(()),
+            Err(Reason::Uncertain) => Err(Reason::Uncertain),
+            Err(_) => Err(Reason::Interpreted),
+        };
+        let read = |words: &[&Word]| {
+            let text = text_without(words, 0)?;
+            judged(&text)?;
+            let without = text_without(words, u32::MAX)?;
+            if without == text { Ok(()) } else { judged(&without) }
+        };
         match &program {
             Program::Text(words) if words.is_empty() && run.fed && self.pipes => return Err(Reason::Uncertain),
             // `$'…'` is another text for a shell that doesn't know it.

@@ -994,6 +994,32 @@ fn r115_main_and_workers_run_what_they_like() {
     }
 }
 
+/// Where a line isn't read to its end, nobody can say that it changes nothing: R69 denies it to a fork in time.
+#[test]
+fn r115_what_is_not_read_to_its_end_is_denied_to_a_fork_and_to_nobody_else() {
+    let desk = Desk::new();
+    repositories(&desk);
+    let main = forking(&desk, "s");
+    let follower = Follower::start(&main);
+    let (_, fork) = follower.fork("look it up");
+    let worker = Fork::worker(&main);
+    worker.meta();
+    let evals = |c: u8| format!("{}='{}'; ", c as char, format!("eval \"${}\";", (c + 1) as char).repeat(40));
+    for command in [
+        format!("{} rm -rf src{}; git commit -m x", "( ".repeat(41), " )".repeat(41)),
+        format!("{}e='echo a'; eval \"$a\"; git commit -m x", (b'a'..=b'd').map(evals).collect::<String>()),
+        format!("{}:{}; git commit -m x", "for x $(".repeat(39), ")".repeat(39)),
+    ] {
+        // Also where it spells `leaf`, so that R70 reads it for everyone.
+        for command in [format!("leaf status; {command}"), command] {
+            let reason = fork.denied(&command);
+            assert!(reason.contains("R69"), "{command}: {reason}");
+            main.pre_bash(&command).silent();
+            worker.passes(&command);
+        }
+    }
+}
+
 #[test]
 fn r115_every_shell_tool_and_every_known_agent_is_guarded() {
     let desk = Desk::new();

@@ -539,6 +539,76 @@ fn r070_a_long_or_deep_line_is_read_in_bounded_time() {
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
 }
 
+fn nest(open: &str, inside: &str, close: &str, n: usize) -> String {
+    format!("{}{inside}{}", open.repeat(n), close.repeat(n))
+}
+
+/// `a` runs `b` so many times, and so on to `e`.
+fn evals(times: usize, last: &str) -> String {
+    let one = |c: u8| format!("{}='{}'; ", c as char, format!("eval \"${}\";", (c + 1) as char).repeat(times));
+    (b'a'..=b'd').map(one).collect::<String>() + &format!("e='{last}'; eval \"$a\"")
+}
+
+/// Each variable ten times the one before it, `j` ten thousand million bytes.
+fn longer() -> String {
+    let next = |c: u8| format!("{}={}; ", c as char, format!("${}", (c - 1) as char).repeat(10));
+    "a=0123456789; ".to_owned() + &(b'b'..=b'j').map(next).collect::<String>()
+}
+
+#[test]
+fn r069_a_short_line_that_means_endless_work_is_read_once() {
+    for line in [
+        nest("echo $(", ":", ")", 28) + " | cat",
+        nest("echo ${ ", ":", "; }", 10),
+        nest("echo ${ echo $(", ":", "); }", 7),
+        nest("for x in $(", ":", "); do :; done", 28),
+        longer() + "echo $j",
+        evals(2, "echo a"),
+        "(echo a)|".repeat(14_000) + "cat",
+    ] {
+        assert_eq!(judge(&line, Shell::Posix), Verdict::Passes, "{line:.60}");
+    }
+    for (line, reason) in [
+        (nest("for x $(", ":", ")", 30), Reason::Uncertain),
+        (nest("echo $(", "leaf", ")", 28) + " | cat", Reason::Substituted),
+        (nest("echo ${ ", "leaf", "; }", 10), Reason::Substituted),
+        (nest("for x in $(", "leaf", "); do :; done", 28), Reason::Substituted),
+        // What variables make beyond all bounds may be the word.
+        (longer() + "foo $j", Reason::Interpreted),
+        (longer() + "$j", Reason::Uncertain),
+        (longer() + "eval \"$j\"", Reason::Uncertain),
+    ] {
+        assert_eq!(judge(&line, Shell::Posix), Verdict::Denied(reason), "{line:.60}");
+    }
+}
+
+#[test]
+fn r069_what_is_not_read_to_its_end_is_uncertain_though_the_word_is_not_in_it() {
+    let spelled = "; x=le; $x\"af\" thread reply 1a2b3c4d a";
+    for line in [
+        nest("( ", "true", " )", 41),
+        nest("( ", "true", " )", 41) + spelled,
+        nest("echo $(", "true", ")", 41) + spelled,
+        nest("echo ${ ", "echo a", "; }", 30) + spelled,
+        nest("echo $((", "1", "))", 41),
+        evals(40, "echo a"),
+        evals(40, "echo a") + spelled,
+        "(('((('));".repeat(12_000),
+        format!("find . {}", "-exec echo a \\; ".repeat(7_000)),
+        format!("a={}; foo {}", "b".repeat(10_000), "$a$a$a$a ".repeat(10_000)),
+    ] {
+        assert_eq!(judge(&line, Shell::Posix), Verdict::Denied(Reason::Uncertain), "{line:.60}");
+        // Of main, doubt passes (R70).
+        assert_eq!(plumbing(&line, Shell::Posix), None, "{line:.60}");
+        assert_eq!(plumbing(&format!("leaf status; {line}"), Shell::Posix), None, "{line:.60}");
+        assert!(plumbing(&format!("leaf hook; {line}"), Shell::Posix).is_some(), "{line:.60}");
+    }
+    // An open quote is no such end.
+    for line in ["echo 'a", "echo \"a", "echo $(echo a", "( echo a"] {
+        assert_eq!(judge(line, Shell::Posix), Verdict::Passes, "{line}");
+    }
+}
+
 /// Lines made of the pieces that matter to the reading, and arbitrary ones.
 fn lines() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![

@@ -1,6 +1,7 @@
 //! Which commands of a line certainly change the project (R115), on the reading of it that R69 has. Here doubt passes: what a
 //! variable, a substitution or a program of its own makes is nobody's to tell.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,10 @@ use std::path::{Path, PathBuf};
 use super::args::{Arg, Options};
 use super::git::{Does, Git, Repository, gh_changes};
 use super::programs::{Effect, effects};
-use super::{Files, Ground, Guarded, resolve, without_dots};
+use super::{Files, Ground, Guarded, LONGEST, resolve, without_dots};
 use crate::rules::words::commands::{Program, Run, base, program, runs};
 use crate::rules::words::lexer::{self, Command, Joined, Piece, Script, Word};
-use crate::rules::words::{DEEPEST_TEXT, Shell, power_shell_commands};
+use crate::rules::words::{DEEPEST_TEXT, LONGEST_VALUE, Shell, Steps, power_shell_commands};
 
 /// A line that names more paths than this is not read to its end: a hook must be done in time.
 const MOST_LOOKS: usize = 2000;
@@ -32,7 +33,7 @@ pub struct Change {
 /// R115: what the line certainly changes of the project, if anything.
 #[must_use]
 pub fn changes(command: &str, shell: Shell, ground: &Ground, files: &dyn Files) -> Option<Change> {
-    let walk = Walk { ground, files, looks: Cell::new(0), untouched: Cell::new(true) };
+    let walk = Walk { ground, files, steps: Steps::of_a_line(), looks: Cell::new(0), untouched: Cell::new(true) };
     let here = Place::at(ground.cwd.clone());
     match shell {
         Shell::Posix => walk.text(command, &here, &Known::default(), 0),
@@ -69,7 +70,7 @@ impl Place {
         let path = Path::new(path);
         if path.is_absolute() {
             vec![path.to_path_buf()]
-        } else if self.lost {
+        } else if self.lost || self.directories.iter().any(|directory| directory.as_os_str().len() >= LONGEST) {
             Vec::new()
         } else {
             self.directories.iter().map(|directory| directory.join(path)).collect()
@@ -174,6 +175,8 @@ type Known = BTreeMap<String, Value>;
 struct Walk<'a> {
     ground: &'a Ground,
     files: &'a dyn Files,
+    /// Where they are used up, nothing more is certain.
+    steps: Steps,
     /// How many paths were looked at.
     looks: Cell<usize>,
     /// Nothing but `cd` ran yet.
@@ -182,10 +185,10 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn text(&self, text: &str, place: &Place, known: &Known, depth: usize) -> Option<Change> {
-        if depth > DEEPEST_TEXT {
+        if depth > DEEPEST_TEXT || !self.steps.take(known.len()) {
             return None;
         }
-        let script = lexer::read(text);
+        let script = lexer::read(text, &self.steps);
         // What follows an open quote was not understood.
         if script.broken {
             return None;
@@ -197,8 +200,11 @@ impl Walk<'_> {
 
     fn script(&self, script: &Script, place: &Place, known: &Known, depth: usize) -> Option<Change> {
         let mut lists: Vec<(usize, List)> = vec![(0, List::from(place.clone()))];
-        let mut known = known.clone();
+        let mut known = Cow::Borrowed(known);
         for (at, command) in script.commands.iter().enumerate() {
+            if self.steps.gave_up() {
+                return None;
+            }
             let open = |lists: &[(usize, List)]| {
                 lists[1..].iter().zip(&command.subshells).take_while(|((id, _), own)| id == *own).count()
             };
@@ -217,7 +223,10 @@ impl Walk<'_> {
             {
                 // What its first round does is certain.
                 let first = Reads { walk: self, command, place: &here, known: &known, depth }.arg(list);
-                known.insert(name.to_owned(), Value::Is(first));
+                if matches!(known, Cow::Borrowed(_)) && !self.steps.take(known.len()) {
+                    return None;
+                }
+                known.to_mut().insert(name.to_owned(), Value::Is(first));
             }
             let reads = Reads { walk: self, command, place: &here, known: &known, depth };
             if let Some(change) = reads.changes(|| upstream(script, at)) {
@@ -352,7 +361,12 @@ impl Walk<'_> {
         if self.looks.get() > MOST_LOOKS {
             return None;
         }
-        let mut found = place.paths(path).into_iter().map(|path| find(&path)).collect::<Option<Vec<_>>>()?;
+        let paths = place.paths(path);
+        // A long path is looked at step by step.
+        if !self.steps.take(paths.iter().map(|path| path.as_os_str().len()).sum()) {
+            return None;
+        }
+        let mut found = paths.into_iter().map(|path| find(&path)).collect::<Option<Vec<_>>>()?;
         if found.is_empty() { None } else { Some(found.swap_remove(0)) }
     }
 
@@ -580,7 +594,9 @@ impl Reads<'_> {
                 return Some(Change { by: "a redirection".to_owned(), guarded, repository: false });
             }
         }
-        runs(command).iter().find_map(|run| self.run(run, &upstream))
+        // Each run after the first, of a `find`, looks at the command's words again.
+        let pays = |n: usize| n == 0 || self.walk.steps.take(command.words.len());
+        runs(command).iter().enumerate().take_while(|(n, _)| pays(*n)).find_map(|(_, run)| self.run(run, &upstream))
     }
 
     fn run<'s>(&self, run: &Run<'_>, upstream: &impl Fn() -> Option<&'s Command>) -> Option<Change> {
@@ -616,12 +632,12 @@ impl Reads<'_> {
         let mut args: Vec<Arg> = rest.iter().map(|word| self.arg(word)).collect();
         if run.mark == Some("{}") && !run.fed {
             // What `find` finds.
-            let below = find_roots(&self.args_of(&self.command.words));
-            args = put(&args, "{}", &below);
+            let below = find_roots(self.command.words.iter().map(|word| self.arg(word)));
+            args = self.put(&args, "{}", &below)?;
         } else if run.fed {
             let found = upstream().map(|command| self.listed(command)).unwrap_or_default();
             match run.mark {
-                Some(mark) => args = put(&args, mark, &found),
+                Some(mark) => args = self.put(&args, mark, &found)?,
                 None => args.extend(found),
             }
         }
@@ -630,7 +646,7 @@ impl Reads<'_> {
         }
         let effects = match name {
             "find" if args.iter().any(|arg| arg.text() == Some("-delete")) => {
-                find_roots(&self.args_of(words)).into_iter().map(Effect::Writes).collect()
+                find_roots(words.iter().map(|word| self.arg(word))).into_iter().map(Effect::Writes).collect()
             }
             "find" => {
                 let prints = |arg: &Arg| matches!(arg.text(), Some("-fprint" | "-fprint0" | "-fprintf" | "-fls"));
@@ -640,6 +656,12 @@ impl Reads<'_> {
         };
         let guarded = effects.iter().find_map(|effect| self.walk.effect(effect, place))?;
         Some(Change { by: name.to_owned(), guarded, repository: false })
+    }
+
+    /// Puts what is found in the place of a mark; all of it where a word is the mark.
+    fn put(&self, args: &[Arg], mark: &str, found: &[Arg]) -> Option<Vec<Arg>> {
+        let marks = args.iter().filter(|arg| arg.text() == Some(mark)).count();
+        self.walk.steps.take(marks.saturating_mul(found.len())).then(|| put(args, mark, found))
     }
 
     fn args_of(&self, words: &[Word]) -> Vec<Arg> {
@@ -740,7 +762,7 @@ impl Reads<'_> {
         let args = self.args_of(&command.words);
         let Some((Arg::Text(name), rest)) = args.split_first() else { return Vec::new() };
         match base(name) {
-            "find" => find_roots(&args),
+            "find" => find_roots(args.iter().cloned()),
             "git" => match Git::read(rest) {
                 Some(git) if git.verb == "ls-files" && git.directories.is_empty() => vec![Arg::Below(".".to_owned())],
                 _ => Vec::new(),
@@ -771,10 +793,15 @@ impl Reads<'_> {
         {
             return arg.clone();
         }
-        if !word.aside.is_empty() || !word.scripts.is_empty() && place.is_none() || word.feeds {
+        if self.walk.steps.gave_up()
+            || !word.aside.is_empty()
+            || !word.scripts.is_empty() && place.is_none()
+            || word.feeds
+        {
             return unknown;
         }
         let (mut text, mut pattern) = (String::new(), None);
+        let mut room = LONGEST_VALUE;
         for (at, piece) in word.pieces.iter().enumerate() {
             match piece {
                 Piece::Text(more) if at == 0 && more.starts_with('~') => match (&self.walk.ground.home, word.quotes) {
@@ -791,6 +818,11 @@ impl Reads<'_> {
                 Piece::Text(more) => text.push_str(more),
                 Piece::Var(name) => match self.variable(name) {
                     Some(value) if word.quotes || !value.contains([' ', '\t', '\n', '*', '?', '[']) => {
+                        let Some(left) = room.checked_sub(value.len()) else { return unknown };
+                        if !self.walk.steps.take(value.len()) {
+                            return unknown;
+                        }
+                        room = left;
                         text.push_str(&value);
                     }
                     _ => return unknown,
@@ -846,7 +878,6 @@ impl Reads<'_> {
     }
 }
 
-/// Puts what is found in the place of a mark; all of it where a word is the mark.
 fn put(args: &[Arg], mark: &str, found: &[Arg]) -> Vec<Arg> {
     let has_mark = |arg: &Arg| !mark.is_empty() && arg.text().is_some_and(|text| text.contains(mark));
     args.iter()
@@ -859,11 +890,11 @@ fn put(args: &[Arg], mark: &str, found: &[Arg]) -> Vec<Arg> {
 }
 
 /// Returns where a `find` looks.
-fn find_roots(words: &[Arg]) -> Vec<Arg> {
-    let mut words = words.iter().skip_while(|arg| arg.text().map(base) != Some("find")).skip(1).peekable();
+fn find_roots(words: impl Iterator<Item = Arg>) -> Vec<Arg> {
+    let mut words = words.skip_while(|arg| arg.text().map(base) != Some("find")).skip(1).peekable();
     while words.next_if(|arg| matches!(arg.text(), Some("-H" | "-L" | "-P"))).is_some() {}
-    let expression = |arg: &&Arg| arg.text().is_some_and(|text| text.starts_with(['-', '(', '!']));
-    let roots: Vec<Arg> = words.take_while(|arg| !expression(arg)).cloned().collect();
+    let expression = |arg: &Arg| arg.text().is_some_and(|text| text.starts_with(['-', '(', '!']));
+    let roots: Vec<Arg> = words.take_while(|arg| !expression(arg)).collect();
     if roots.is_empty() { vec![Arg::Below(".".to_owned())] } else { below(roots) }
 }
 
@@ -911,6 +942,42 @@ mod tests {
         }
         // As much as is looked at counts.
         assert!(changes(&format!("rm {}a", "/x/y/z ".repeat(1_000)), Shell::Posix, &ground, &Real).is_some());
+    }
+
+    /// Each took time or memory without end, or nearly. What is not read to its end is no certainty: R69 denies it.
+    #[test]
+    fn r115_a_short_line_that_means_endless_work_is_given_up() {
+        let ground = ground(Path::new("/p"), Path::new("/p"));
+        let nest = |open: &str, inside: &str, close: &str, n| format!("{}{inside}{}", open.repeat(n), close.repeat(n));
+        let longer: String =
+            ('b'..='j').map(|c| format!("{c}={}; ", format!("${}", (c as u8 - 1) as char).repeat(10))).collect();
+        let evals = |last: &str| -> String {
+            let one = |c: u8| format!("{}='{}'; ", c as char, format!("eval \"${}\";", (c + 1) as char).repeat(40));
+            (b'a'..=b'd').map(one).collect::<String>() + &format!("e='{last}'; eval \"$a\"")
+        };
+        let ten = format!("x=/{}; ", "y/".repeat(2_000));
+        for line in [
+            nest("for x $(", ":", ")", 30),
+            nest("echo ${ ", "echo ${ :; }", "; }", 35),
+            nest("echo $(", ":", ")", 28) + " | cat",
+            evals(":"),
+            format!("a=0123456789; {longer}touch /tmp/$j; eval \"$j\""),
+            nest("( ", "true", " )", 41) + "; rm a",
+            "a=1; ".repeat(8_000) + &"$(:)".repeat(12_000),
+            "(a)|".repeat(30_000),
+            "(('((('));".repeat(12_000),
+            format!("find {} {}", "-exec a ;".repeat(6_000), "-name b ".repeat(8_000)),
+            format!("find {} -exec rm {} ;", "/a ".repeat(20_000), "{} ".repeat(20_000)),
+            format!("{ten}rm {}", "$x ".repeat(40_000)),
+        ] {
+            assert_eq!(changes(&line, Shell::Posix, &ground, &Real), None, "{}", &line[..40]);
+        }
+        let denied = |line: &str| changes(line, Shell::Posix, &ground, &Real).is_some();
+        // What comes before the end of the reading counts, and what lies less deep is read.
+        assert!(denied(&format!("rm a; {}", evals(":"))));
+        assert!(denied(&(nest("echo $(", "rm a", ")", 28) + " | cat")));
+        assert!(denied("for x in $(for y in b; do rm a; done); do :; done"));
+        assert!(denied("x=a; y='rm $x'; eval \"$y\""));
     }
 
     /// Directories `a` and `b` in each other.

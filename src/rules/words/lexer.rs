@@ -6,7 +6,9 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// Deeper nesting than this is not read: the script is `broken`, and in doubt R69 denies.
+use super::Steps;
+
+/// Deeper nesting than this is not read: the script is `broken`, and R69 denies it as uncertain.
 const DEEPEST: usize = 40;
 
 /// A pattern or a brace that closes farther off than this is none, bytes.
@@ -161,9 +163,9 @@ impl Word {
     }
 }
 
-/// Reads a whole text as a script.
-pub(in crate::rules) fn read(source: &str) -> Script {
-    Lexer::new(source, 0).script(false)
+/// Reads a whole text as a script, as far as its line's steps go.
+pub(in crate::rules) fn read(source: &str, steps: &Steps) -> Script {
+    Lexer::new(source, 0, steps).script(false)
 }
 
 /// `$'…'`, and what `echo -e`, `printf` and interpreters make of the same escapes. A NUL ends the text, as in bash.
@@ -233,6 +235,7 @@ struct Pending {
 
 struct Lexer<'a> {
     source: &'a str,
+    steps: &'a Steps,
     at: usize,
     depth: usize,
     broken: bool,
@@ -243,21 +246,27 @@ struct Lexer<'a> {
     pending: Vec<Pending>,
     /// Up to where no `]`, and no `}`, was found by a look ahead.
     looked: [usize; 2],
+    /// It looks for the end of a `${ list; }`, whose list is read after.
+    skims: bool,
 }
 
 impl<'a> Lexer<'a> {
-    fn new(source: &'a str, depth: usize) -> Self {
+    fn new(source: &'a str, depth: usize, steps: &'a Steps) -> Self {
+        // Each byte is read once, so that it is paid for here; what is looked at again pays again.
+        let paid = steps.take(source.len());
         Lexer {
             source,
-            at: 0,
+            steps,
+            at: if paid { 0 } else { source.len() },
             depth,
-            broken: false,
+            broken: !paid,
             pipes: false,
             diverts: false,
             conditional: false,
             opened: 0,
             pending: Vec::new(),
             looked: [0; 2],
+            skims: false,
         }
     }
 
@@ -282,12 +291,18 @@ impl<'a> Lexer<'a> {
     /// Goes one level down, or gives up.
     fn descend(&mut self) -> bool {
         if self.depth >= DEEPEST {
-            self.broken = true;
-            self.at = self.source.len();
+            self.give_up();
             return false;
         }
         self.depth += 1;
         true
+    }
+
+    /// What follows is not read.
+    fn give_up(&mut self) {
+        self.steps.give_up();
+        self.broken = true;
+        self.at = self.source.len();
     }
 
     fn script(&mut self, closing: bool) -> Script {
@@ -308,10 +323,10 @@ impl<'a> Lexer<'a> {
 
     /// Another text inside this one: backticks, arithmetic, a heredoc's body.
     fn inside<T>(&mut self, text: &str, read: impl FnOnce(&mut Lexer<'_>) -> T) -> T {
-        let mut inner = Lexer::new(text, self.depth + 1);
+        let mut inner = Lexer::new(text, self.depth + 1, self.steps);
+        inner.skims = self.skims;
         if self.depth >= DEEPEST {
-            inner.at = text.len();
-            self.broken = true;
+            inner.give_up();
         }
         let out = read(&mut inner);
         self.broken |= inner.broken;
@@ -378,6 +393,8 @@ impl<'a> Lexer<'a> {
         let mut after_group = false;
         let mut joined = Joined::Then;
         let mut subshells: Vec<usize> = Vec::new();
+        // So many of the first commands are known to flow: a group's end doesn't tell which are its own.
+        let mut flowing = 0;
         loop {
             self.blanks();
             let Some(b) = self.peek() else {
@@ -412,8 +429,11 @@ impl<'a> Lexer<'a> {
                     joined = Joined::Pipe;
                     self.pipes = true;
                     self.at += if self.sees("|&") { 2 } else { 1 };
-                    let from = if after_group { 0 } else { out.len().saturating_sub(1) };
+                    let from = if after_group { flowing } else { out.len().saturating_sub(1) };
                     out[from..].iter_mut().for_each(|c| c.flows = true);
+                    if after_group {
+                        flowing = out.len();
+                    }
                 }
                 b'(' => match self.arithmetic(0) {
                     Some(word) => out.push(arithmetic_command(word)),
@@ -423,8 +443,7 @@ impl<'a> Lexer<'a> {
                         self.opened += 1;
                         subshells.push(self.opened);
                         if groups > DEEPEST {
-                            self.broken = true;
-                            self.at = self.source.len();
+                            self.give_up();
                         }
                     }
                 },
@@ -453,7 +472,8 @@ impl<'a> Lexer<'a> {
                     after_group = out[before..].last().is_some_and(|c| c.after_group);
                     // A group's redirection is that of all in it.
                     if after_group && out[before..].iter().any(|c| c.flows) {
-                        out.iter_mut().for_each(|c| c.flows = true);
+                        out[flowing..].iter_mut().for_each(|c| c.flows = true);
+                        flowing = out.len();
                     }
                     continue;
                 }
@@ -619,20 +639,28 @@ impl<'a> Lexer<'a> {
         let Some(name) = self.some_word() else { return };
         let name = name.literal().unwrap_or_default().to_owned();
         self.blank_lines();
-        let mark = self.at;
         let mut list = Vec::new();
-        if self.some_word().is_some_and(|w| w.bare() == Some("in")) {
+        if self.sees_in() {
+            self.at += "in".len();
             self.blanks();
             while let Some(word) = self.some_word() {
                 list.push(word);
                 self.blanks();
             }
-        } else {
-            self.at = mark;
         }
         let mut head = loose(list);
         head.assigns.push(Assign { name, value: None });
         out.push(head);
+    }
+
+    /// Whether the next word is `in`: any other begins a command, and is left to it unread.
+    fn sees_in(&self) -> bool {
+        let ends = match self.ahead(2) {
+            None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'(' | b')') => true,
+            Some(b'<' | b'>') => self.ahead(3) != Some(b'('),
+            Some(_) => false,
+        };
+        self.sees("in") && ends
     }
 
     /// From after `in` or `;;` to the `)` of the next pattern, or past `esac`.
@@ -978,6 +1006,8 @@ impl<'a> Lexer<'a> {
         if self.sees("=") || self.sees(":=") {
             w.sets.push(name);
         }
+        let skims = self.skims;
+        self.skims |= runs;
         loop {
             match self.peek() {
                 None => {
@@ -1009,7 +1039,12 @@ impl<'a> Lexer<'a> {
                 }
             }
         }
+        self.skims = skims;
         if runs {
+            inside.scripts.clear();
+        }
+        // Only now its end is known. Where an outer one's end is looked for, that one is read again, and this with it.
+        if runs && !skims {
             let text = self.source[from..self.at].trim_start_matches('|').to_owned();
             let script = self.inside(&text, |inner| inner.script(false));
             w.scripts.push(script);
@@ -1048,20 +1083,24 @@ impl<'a> Lexer<'a> {
     fn arithmetic(&mut self, skip: usize) -> Option<Word> {
         let bytes = self.source.as_bytes();
         let from = self.at + skip + 2;
-        if bytes.get(self.at + skip..from) != Some(b"((") {
+        if bytes.get(self.at + skip..from) != Some(b"((") || self.steps.gave_up() {
             return None;
         }
         let (mut at, mut open) = (from, 0usize);
-        loop {
-            match *bytes.get(at)? {
-                b'\\' => at += 1,
-                b'(' => open += 1,
-                b')' if open > 0 => open -= 1,
-                b')' if bytes.get(at + 1) == Some(&b')') => break,
-                b')' => return None,
-                _ => {}
+        let closed = loop {
+            match bytes.get(at) {
+                None => break false,
+                Some(b'\\') => at += 1,
+                Some(b'(') => open += 1,
+                Some(b')') if open > 0 => open -= 1,
+                Some(b')') => break bytes.get(at + 1) == Some(&b')'),
+                Some(_) => {}
             }
             at += 1;
+        };
+        // From each `((` on it may look to the end.
+        if !self.steps.take(at - from) || !closed {
+            return None;
         }
         let text = self.source.get(from..at)?.to_owned();
         self.at = at + 2;
