@@ -13,7 +13,7 @@ pub(super) mod commands;
 pub(super) mod lexer;
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use commands::{
     Class, EVALUATES, KEEPS, LAUNCHERS, Program, Run, TOOLS, base, class, is_fed_a_program, only_xargs, option_says,
@@ -535,7 +535,7 @@ pub fn judge(command: &str, shell: Shell) -> Verdict {
 }
 
 /// The variables that a text gives: each one's own text where one reading gives it.
-type Named = HashMap<String, Option<Vec<Part>>>;
+type Named = BTreeMap<String, Option<Vec<Part>>>;
 
 /// A piece of a word once the line's own variables are put in.
 #[derive(Debug, Clone, PartialEq)]
