@@ -594,7 +594,7 @@ fn r069_what_is_not_read_to_its_end_is_uncertain_though_the_word_is_not_in_it() 
         evals(40, "echo a"),
         evals(40, "echo a") + spelled,
         "(('((('));".repeat(12_000),
-        format!("find . {}", "-exec echo a \\; ".repeat(7_000)),
+        format!("find . {}", "-exec foo a \\; ".repeat(7_000)),
         format!("a={}; foo {}", "b".repeat(10_000), "$a$a$a$a ".repeat(10_000)),
     ] {
         assert_eq!(judge(&line, Shell::Posix), Verdict::Denied(Reason::Uncertain), "{line:.60}");
