@@ -39,9 +39,9 @@ pub fn part<'t>(
     let is_found = is_found(thread, key, through);
     let is_asked_of = keep.map_or_else(|| is_asked_of(thread), |keep| keep.asks(thread));
     if is_new || !is_found || is_asked_of || matters(thread) {
-        let is_one = !is_found || keep.map_or(is_asked_of, |keep| keep.acts(thread));
+        let stays_whole = !is_found || keep.map_or(is_asked_of, |keep| keep.acts(thread));
         let since = if after > 0 { after } else { u32::MAX };
-        Some(if is_one { Cow::Borrowed(thread) } else { without_past(thread, key, keep, since) })
+        Some(if stays_whole { Cow::Borrowed(thread) } else { without_past(thread, key, keep, since) })
     } else {
         None
     }
