@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 
 use super::Question;
-use crate::cli::WAIT;
 use crate::client::claude_code::print;
-use crate::desk::Desk;
 use crate::eval::set::{Answer, Answers, Header};
 use crate::headless;
 use crate::place::Env;
@@ -207,9 +205,7 @@ fn call(program: &Path, options: &Options<'_>, question: &str) -> Said {
 
 fn spoken(program: &Path, options: &Options<'_>, question: &str) -> Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
     let mut command = Command::new(program);
-    // No project around it, nor a directory where others write: their instructions and settings are none of the question's.
-    let home = Desk::new(WAIT)?.make_home()?;
-    command.args(print::alone(options.model)).current_dir(home.path());
+    command.args(print::alone(options.model)).current_dir(elsewhere());
     for name in print::inherited().chain(["LEAF_TOKEN", "LEAF_TURN", "LEAF_SESSION"]) {
         command.env_remove(name);
     }
@@ -224,6 +220,13 @@ fn spoken(program: &Path, options: &Options<'_>, question: &str) -> Result<(Exit
     let status = end(&mut child, options.timeout)?;
     let said = |reader: &Receiver<Vec<u8>>| reader.recv_timeout(SETTLE).unwrap_or_default();
     Ok((status, said(&stdout), said(&stderr)))
+}
+
+/// Returns a directory with no project around it, and not one where others write: what they put there, instructions and settings, is
+/// none of the question's.
+fn elsewhere() -> PathBuf {
+    let home = Env::default().var("HOME").map(PathBuf::from);
+    home.filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"))
 }
 
 fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
