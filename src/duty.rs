@@ -116,6 +116,10 @@ pub fn take_head(desk: &Desk, home: &Dir, record: &SessionRecord, seat: &Seat, n
     }
     let Some(page) = Page::open(home, page)? else { return Ok(None) };
     let mut tx = Transaction::open(desk, page, desk.deadline())?;
+    if tx.page.page.record.session.as_ref() != Some(&record.id) {
+        // Claimed meanwhile: a fork of its new session's is not this client's to start.
+        return Ok(None);
+    }
     let reading = tx.reading();
     if !reading.view.threads.get(thread).is_some_and(|thread| reading.kept_back(thread)) {
         tx.settle()?;

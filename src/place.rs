@@ -380,7 +380,10 @@ impl Dir {
             let _ = self.remove(&temporary);
             return Err(io(error));
         }
-        self.rename(&temporary, name)?;
+        if let Err(error) = self.rename(&temporary, name) {
+            let _ = self.remove(&temporary);
+            return Err(error);
+        }
         if sync {
             self.sync()?;
         }

@@ -20,6 +20,7 @@ use crate::schedule::report;
 use crate::session;
 use crate::session::journal::{self, Entry};
 use crate::session::lane::Lane;
+use crate::session::liveness::{Life, Process};
 use crate::session::record::SessionRecord;
 use crate::text::{count, one_line};
 use crate::{FORMAT, errors};
@@ -185,7 +186,8 @@ fn kind(magic: u64) -> Kind {
 fn locks(home: &Dir) -> Check {
     const NAME: &str = "locks";
     let local = "set LEAF_HOME to a directory on a local disk";
-    let probe = format!(".probe-{}.tmp", std::process::id());
+    sweep(home);
+    let probe = format!("{PROBE}{}.tmp", std::process::id());
     let found = probe_lock(home, &probe);
     let _ = home.remove(&probe);
     match found {
@@ -202,6 +204,19 @@ fn locks(home: &Dir) -> Check {
         held.join("; "),
         "let the process go on (`kill -CONT PID`) or end it (`kill PID`): its lock is then free",
     )
+}
+
+/// How a file is named whose lock is tried, before its maker's pid.
+const PROBE: &str = ".probe-";
+
+/// Removes what a doctor left that was killed, or could not remove it.
+fn sweep(home: &Dir) {
+    for name in home.names().unwrap_or_default() {
+        let maker = name.strip_prefix(PROBE).and_then(|rest| rest.strip_suffix(".tmp")?.parse().ok());
+        if maker.is_some_and(|pid| Process::of(pid).life() == Life::Dead) {
+            let _ = home.remove(&name);
+        }
+    }
 }
 
 fn probe_lock(home: &Dir, name: &str) -> Result<bool, String> {
@@ -476,7 +491,7 @@ fn known(parts: &[&str]) -> Known {
         ["pages", name] | ["pages", name, ..] if name.starts_with(".new-") => Known::Temporary,
         ["pages" | "sessions" | "projects"] => Known::Directory,
         [errors::NAME] => Known::File,
-        [name] if name.starts_with(".probe-") => Known::File,
+        [name] if name.starts_with(PROBE) => Known::File,
         ["pages", page] if page.parse::<PageId>().is_ok() => Known::Directory,
         ["pages", _, page::RECORD | page::LOG | snapshot::NAME | index::NAME] => Known::File,
         ["pages", _, page::DELIVERIES] => Known::Directory,

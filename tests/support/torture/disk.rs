@@ -13,8 +13,8 @@ use super::world::{Counts, World};
 /// The first argument of this program where it plays on the small disk.
 pub const ROLE: &str = "play-on-a-small-disk";
 
-/// How large the disk is.
-const DISK: &str = "size=1m,mode=0700";
+/// How large the disk is: it has room for what a story leaves, so that what is full is its filling.
+const DISK: &str = "size=3m,mode=0700";
 
 /// What the story in the namespace has to tell.
 #[derive(Default, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub fn play(world: &Arc<World>, seed: u64, size: Size) -> String {
     }
     report.told.into_iter().for_each(|what| world.tell(what));
     report.broken.into_iter().for_each(|what| world.broken(what));
-    "a tmpfs of 1 MiB".into()
+    "a tmpfs of 3 MiB".into()
 }
 
 /// The role in the namespace.
