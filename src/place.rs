@@ -365,29 +365,27 @@ impl Dir {
     /// Where the bytes can't be written; the old file then stands.
     pub fn replace(&self, name: &str, bytes: &[u8], sync: bool) -> Result<(), PlaceError> {
         let temporary = format!("{name}.tmp");
-        let io = |error: io::Error| PlaceError::Io(self.path.join(name), error);
-        let make = || self.file(&temporary, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL);
+        let replaced = self.replace_by(&temporary, name, bytes, sync);
+        if replaced.is_err() {
+            let _ = self.remove(&temporary);
+        }
+        replaced?;
+        if sync { self.sync() } else { Ok(()) }
+    }
+
+    fn replace_by(&self, temporary: &str, name: &str, bytes: &[u8], sync: bool) -> Result<(), PlaceError> {
+        let make = || self.file(temporary, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL);
         let made = match make() {
             Err(PlaceError::Io(_, error)) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.remove(&temporary)?;
+                self.remove(temporary)?;
                 make()
             }
             other => other,
         };
-        let mut file = made?.ok_or_else(|| self.error(&temporary, Errno::NOENT))?;
+        let mut file = made?.ok_or_else(|| self.error(temporary, Errno::NOENT))?;
         let written = file.write_all(bytes).and_then(|()| if sync { file.sync_all() } else { Ok(()) });
-        if let Err(error) = written {
-            let _ = self.remove(&temporary);
-            return Err(io(error));
-        }
-        if let Err(error) = self.rename(&temporary, name) {
-            let _ = self.remove(&temporary);
-            return Err(error);
-        }
-        if sync {
-            self.sync()?;
-        }
-        Ok(())
+        written.map_err(|error| PlaceError::Io(self.path.join(name), error))?;
+        self.rename(temporary, name)
     }
 
     /// Makes the directory's own entries durable.
