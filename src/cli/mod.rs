@@ -83,7 +83,7 @@ enum Command {
     /// Read a delivery that was too long to stand in the conversation
     #[command(subcommand)]
     Delivery(delivery::Command),
-    /// Forks: list, stop
+    /// Forks: list, stop, tree, run
     #[command(subcommand)]
     Fork(fork::Command),
     /// The client's word of main's turn (the hooks module's)

@@ -491,6 +491,7 @@ fn list(run: &Run, all: bool) -> Result<()> {
     let page = run.page_to_read()?;
     let view = page.view()?;
     let state = status::page_state(run, &page, &view)?;
+    let any = !state.threads.is_empty();
     let threads = state.threads.into_iter().filter(|thread| all || thread.status != Status::Resolved);
     if run.common.json {
         return output::print_json(&threads.collect::<Vec<_>>());
@@ -500,7 +501,11 @@ fn list(run: &Run, all: bool) -> Result<()> {
         let _ = writeln!(out, "{}", thread_line(&thread));
     }
     if out.is_empty() {
-        out = format!("page {} has no threads: `leaf thread new TEXT` begins one\n", page.id);
+        out = if any {
+            format!("page {} has resolved threads alone: `leaf thread list --all` lists them\n", page.id)
+        } else {
+            format!("page {} has no threads: `leaf thread new TEXT` begins one\n", page.id)
+        };
     }
     output::print(&out)
 }
