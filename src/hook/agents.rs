@@ -404,10 +404,11 @@ fn agents_call(
             {
                 entries.extend(renewal(&known, turn)?);
             }
-            known.journal(&entries)?;
+            // A call that can't be rewritten is denied (R73), and was none.
             let (before, after) = command.split_at(insert_at);
-            let marked = format!("{before} --agent-id {agent}{after}");
-            rewritten(input, [("command", marked.into())])
+            let marked = rewritten(input, [("command", format!("{before} --agent-id {agent}{after}").into())])?;
+            known.journal(&entries)?;
+            Ok(marked)
         }
     }
 }
